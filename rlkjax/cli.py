@@ -1,0 +1,81 @@
+"""What all commands share: the verbs, and errors as one line and an exit status.
+
+0  good
+1  a consistency failure
+2  wrong use or input
+3  the machine cannot do what was asked
+"""
+
+import errno
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+from rlkjax.errors import RlkError
+from vimejax.errors import VimeError
+
+Main = Callable[[Sequence[str]], int]
+
+# Each verb is the module rlkjax.<verb> with a function main(arguments) -> exit status.
+VERBS = {
+    "train": "train a policy, every rollout hashed before it is used",
+    "verify": "check a finished run from its files alone",
+}
+
+
+def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
+    """Run a command's main function; errors raised on purpose become one line on stderr.
+
+    Args:
+      main_fn: takes the arguments and returns an exit status.
+      arguments: command line without the program's name; the process's own by default.
+
+    Returns:
+      Exit status: of `main_fn`, of the error raised, or 130 where the user broke it off.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return main_fn(arguments)
+    except RlkError as error:
+        return _fail(str(error), error.exit_status)
+    except VimeError as error:
+        return _fail(str(error), 2)
+    except KeyboardInterrupt:
+        return _fail("broken off; what was checkpointed stays, go on with --resume", 130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        return _fail(f"{error.strerror}{where}; free space or choose another --run-dir", 3)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script: `rlkjax VERB ...` is `python -m rlkjax.VERB ...`.
+
+    Args:
+      arguments: command line without the program's name; the process's own by default.
+
+    Returns:
+      Exit status.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    verb = arguments[0] if arguments else "--help"
+    if verb in ("-h", "--help"):
+        print(_usage())
+        return 0 if arguments else 2
+    if verb not in VERBS:
+        return _fail(f"verb: got {verb!r}, want one of {', '.join(VERBS)}; see rlkjax --help", 2)
+    module = importlib.import_module(f"rlkjax.{verb}")
+    return run(module.main, arguments[1:])
+
+
+def _usage() -> str:
+    lines = [f"  {verb:<8} {text}" for verb, text in VERBS.items()]
+    return (
+        "usage: rlkjax VERB [options]\n\n" + "\n".join(lines) + "\n\nrlkjax VERB --help says more"
+    )
+
+
+def _fail(text: str, status: int) -> int:
+    print(f"rlkjax: {text}", file=sys.stderr)
+    return status
