@@ -1,0 +1,177 @@
+"""The checks of the files that records speak of: config, fingerprints, checkpoints, segments."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from rlkjax.audit import manifest as manifests
+from rlkjax.audit import merkle
+from rlkjax.audit.checks import LEDGER, Finding, Record
+from rlkjax.audit.tensors import unpack
+from rlkjax.errors import ConsistencyError, InputError
+
+CONFIG, FINGERPRINT = "config.json", "fingerprint.json"
+CHECKPOINTS, SEGMENTS, FINGERPRINTS = "checkpoints", "segments", "fingerprints"
+
+# Reads a file of the run folder; raises ConsistencyError where it is missing or refused.
+ReadFn = Callable[[str], bytes]
+
+
+def _digest(read: ReadFn, file: str, record: Record, key: str) -> list[Finding]:
+    try:
+        got = hashlib.sha256(read(file)).hexdigest()
+    except ConsistencyError as error:
+        return [Finding(file, record["index"], "file", f"SHA-256 {record[key]}", str(error))]
+    if got == record[key]:
+        return []
+    return [Finding(file, record["index"], "SHA-256", record[key], got)]
+
+
+def check_inputs(records: Sequence[Record], read: ReadFn) -> list[Finding]:
+    """Whether config.json and the fingerprints are the files that the records name.
+
+    Args:
+      records: all records, in order.
+      read: reads a file of the run folder.
+
+    Returns:
+      Findings.
+    """
+    findings = []
+    for record in records:
+        if record["kind"] == "genesis":
+            findings += _digest(read, CONFIG, record, "config")
+            findings += _digest(read, FINGERPRINT, record, "fingerprint")
+        if record["kind"] == "resume":
+            file = f"{FINGERPRINTS}/{record['fingerprint']}.json"
+            findings += _digest(read, file, record, "fingerprint")
+    return findings
+
+
+def kept(config: bytes) -> tuple[int, str]:
+    """How many checkpoints and which segments a config asks to keep.
+
+    Args:
+      config: bytes of config.json.
+
+    Returns:
+      Number of checkpoints, and "none", "last" or "all"; 1 and "none" where the config is silent.
+    """
+    try:
+        value = json.loads(config)
+    except (ValueError, RecursionError):
+        value = {}
+    checkpoint, audit = (
+        section if isinstance(section, dict) else {}
+        for section in (
+            value.get(key) if isinstance(value, dict) else {} for key in ("checkpoint", "audit")
+        )
+    )
+    keep = checkpoint.get("keep", 1)
+    return (keep if isinstance(keep, int) and keep > 0 else 1), audit.get("keep_segments", "none")
+
+
+def _check_manifest(record: Record, genesis: Record, data: bytes, file: str) -> list[Finding]:
+    digest = manifests.sha256(data)
+    if digest != record["manifest"]:
+        return [Finding(file, record["index"], "SHA-256", record["manifest"], digest)]
+    manifest = manifests.read(data, file)
+    chain = {"bits": record["bits"], "count": record["index"], "head": record["prev"]}
+    pairs = [
+        ("iteration", record["iteration"], manifest["iteration"]),
+        ("config", genesis.get("config"), manifest["config"]),
+        ("chain before the record", chain, manifest["chain"]),
+    ]
+    return [
+        Finding(file, record["index"], what, str(want), str(got))
+        for what, want, got in pairs
+        if want != got
+    ]
+
+
+def check_checkpoint(
+    record: Record, genesis: Record, names: Sequence[str], *, read: ReadFn
+) -> list[Finding]:
+    """Whether a checkpoint on disk is the one that a record names, to the last byte.
+
+    Args:
+      record: the checkpoint record.
+      genesis: the first record.
+      names: files in the checkpoint's folder.
+      read: reads a file of the run folder.
+
+    Returns:
+      Findings.
+    """
+    folder, index = f"{CHECKPOINTS}/{record['iteration']:08d}", record["index"]
+    known = (manifests.MANIFEST, manifests.STATE)
+    findings = [
+        Finding(f"{folder}/{name}", index, "file", "no such file", "a file that no record names")
+        for name in names
+        if name not in known
+    ]
+    file = f"{folder}/{manifests.MANIFEST}"
+    try:
+        data = read(file)
+        findings += _check_manifest(record, genesis, data, file)
+        manifest = manifests.read(data, file)
+        file = f"{folder}/{manifests.STATE}"
+        _, problems = manifests.compare(manifest, read(file), file)
+    except ConsistencyError as error:
+        return [*findings, Finding(file, index, "file", "the file as it was written", str(error))]
+    want = "the state that the manifest describes"
+    return findings + [Finding(file, index, "state", want, problem) for problem in problems]
+
+
+def check_segment(record: Record, file: str, *, read: ReadFn) -> list[Finding]:
+    """Whether a kept segment has the root that its rollout record claims.
+
+    Args:
+      record: the rollout record.
+      file: path of the segment inside the run folder.
+      read: reads a file of the run folder.
+
+    Returns:
+      Findings.
+    """
+    index = record["index"]
+    try:
+        fields = unpack(read(file), file)
+        leaves = merkle.segment_leaves(fields, record["sequence"])
+    except (ConsistencyError, InputError) as error:
+        return [Finding(file, index, "file", "the segment as it was written", str(error))]
+    pairs = [
+        ("number of leaves", record["leaves"], len(leaves)),
+        ("root", record["root"], merkle.root(leaves).hex()),
+    ]
+    return [
+        Finding(file, index, what, str(want), str(got)) for what, want, got in pairs if want != got
+    ]
+
+
+def check_presence(
+    folder: str, wanted: Mapping[int, int], present: Sequence[str], *, recorded: Mapping[str, int]
+) -> list[Finding]:
+    """Whether all files that must be there are, and none that no record names.
+
+    Args:
+      folder: name of the folder of checkpoints or segments.
+      wanted: iteration -> index of the record, for those that must be there.
+      present: names that are there.
+      recorded: name -> index of the record, for all that may be there.
+
+    Returns:
+      Findings.
+    """
+    by_index = {index: name for name, index in recorded.items()}
+    missing = [
+        Finding(f"{folder}/{by_index[index]}", index, "file", "a kept file", "no such file")
+        for index in wanted.values()
+        if by_index[index] not in present
+    ]
+    extra = [
+        Finding(f"{folder}/{name}", None, "file", f"a name that {LEDGER} records", "no such record")
+        for name in present
+        if name not in recorded
+    ]
+    return missing + extra
