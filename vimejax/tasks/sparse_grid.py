@@ -25,7 +25,7 @@ class GridState(NamedTuple):
 
 
 def make(*, size: int = SIZE) -> Environment:
-    """The task as a pair of pure functions: reward 1 on reaching the goal, which terminates, else 0.
+    """The task as a pair of pure functions: reward 1 at the goal, which terminates, else 0.
 
     Args:
       size: cells along one side, at least 2.
