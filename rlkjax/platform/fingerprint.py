@@ -37,7 +37,7 @@ _PACKAGES = (
 )
 # Variables that can move bits, or that say which devices are seen.
 _VARIABLES = re.compile(
-    r"(JAX|XLA|TF|MIOPEN|HIPBLASLT|ROCBLAS|HSA|ROCR|HIP|NVIDIA|CUDA|CUBLAS|NCCL|RCCL|OMP|MKL|"
+    r"(JAX|XLA|TF_XLA|MIOPEN|HIPBLASLT|ROCBLAS|HSA|ROCR|HIP|NVIDIA|CUDA|CUBLAS|NCCL|RCCL|OMP|MKL|"
     r"OPENBLAS)_\w+|NPROC|PJRT_NPROC"
 )
 # Written elsewhere in the record, or names of machines and processes.
