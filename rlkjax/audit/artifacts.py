@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rlkjax.audit import manifest as manifests
 from rlkjax.audit import merkle
@@ -12,6 +13,8 @@ from rlkjax.errors import ConsistencyError, InputError
 
 CONFIG, FINGERPRINT = "config.json", "fingerprint.json"
 CHECKPOINTS, SEGMENTS, FINGERPRINTS = "checkpoints", "segments", "fingerprints"
+CLAIMS = ("log_prob", "value")  # the fields of a segment that the rescoring recomputes
+TRAIN, POLICY = "train/", "policy/"  # how the tensors of a train state, and its policy, begin
 
 # Reads a file of the run folder; raises ConsistencyError where it is missing or refused.
 ReadFn = Callable[[str], bytes]
@@ -71,6 +74,22 @@ def kept(config: bytes) -> tuple[int, str]:
     return (keep if isinstance(keep, int) and keep > 0 else 1), audit.get("keep_segments", "none")
 
 
+class Around(NamedTuple):
+    """The records that a checkpoint's or a segment's own record is compared with.
+
+    Attributes:
+      genesis: the first record.
+      update: of the same iteration; empty if there is none.
+      rescore: of the same iteration; empty if there is none.
+      next_rollout: of the iteration that follows; empty if there is none.
+    """
+
+    genesis: Record
+    update: Record
+    rescore: Record
+    next_rollout: Record
+
+
 def _check_manifest(record: Record, genesis: Record, data: bytes, file: str) -> list[Finding]:
     digest = manifests.sha256(data)
     if digest != record["manifest"]:
@@ -89,14 +108,32 @@ def _check_manifest(record: Record, genesis: Record, data: bytes, file: str) -> 
     ]
 
 
+def _check_train_state(around: Around, tensors: Mapping[str, Any], file: str) -> list[Finding]:
+    """Whether the state on disk is the one whose roots the update and the next rollout recorded."""
+    state = {name[len(TRAIN) :]: tensors[name] for name in tensors if name.startswith(TRAIN)}
+    if not state or not around.update:
+        return []
+    finished = around.update["iteration"] + 1
+    policy = {name: state[name] for name in state if name.startswith(POLICY)}
+    roots = [
+        (around.update, "root", merkle.root(merkle.tensor_leaves(state, finished)).hex()),
+        (around.next_rollout, "policy", merkle.root(merkle.tensor_leaves(policy, finished)).hex()),
+    ]
+    return [
+        Finding(file, record["index"], f"{record['kind']} {key}", record[key], got)
+        for record, key, got in roots
+        if record and record[key] != got
+    ]
+
+
 def check_checkpoint(
-    record: Record, genesis: Record, names: Sequence[str], *, read: ReadFn
+    record: Record, around: Around, names: Sequence[str], *, read: ReadFn
 ) -> list[Finding]:
     """Whether a checkpoint on disk is the one that a record names, to the last byte.
 
     Args:
       record: the checkpoint record.
-      genesis: the first record.
+      around: the records that it is compared with.
       names: files in the checkpoint's folder.
       read: reads a file of the run folder.
 
@@ -113,21 +150,23 @@ def check_checkpoint(
     file = f"{folder}/{manifests.MANIFEST}"
     try:
         data = read(file)
-        findings += _check_manifest(record, genesis, data, file)
+        findings += _check_manifest(record, around.genesis, data, file)
         manifest = manifests.read(data, file)
         file = f"{folder}/{manifests.STATE}"
-        _, problems = manifests.compare(manifest, read(file), file)
+        tensors, problems = manifests.compare(manifest, read(file), file)
+        findings += _check_train_state(around, tensors, file)
     except ConsistencyError as error:
         return [*findings, Finding(file, index, "file", "the file as it was written", str(error))]
     want = "the state that the manifest describes"
     return findings + [Finding(file, index, "state", want, problem) for problem in problems]
 
 
-def check_segment(record: Record, file: str, *, read: ReadFn) -> list[Finding]:
-    """Whether a kept segment has the root that its rollout record claims.
+def check_segment(record: Record, around: Around, file: str, *, read: ReadFn) -> list[Finding]:
+    """Whether a kept segment has the roots that its rollout and rescore records claim.
 
     Args:
       record: the rollout record.
+      around: the records that it is compared with.
       file: path of the segment inside the run folder.
       read: reads a file of the run folder.
 
@@ -138,11 +177,14 @@ def check_segment(record: Record, file: str, *, read: ReadFn) -> list[Finding]:
     try:
         fields = unpack(read(file), file)
         leaves = merkle.segment_leaves(fields, record["sequence"])
+        claims = {name: fields[name] for name in CLAIMS if name in fields}
+        claimed = merkle.root(merkle.segment_leaves(claims, record["sequence"])).hex()
     except (ConsistencyError, InputError) as error:
         return [Finding(file, index, "file", "the segment as it was written", str(error))]
     pairs = [
         ("number of leaves", record["leaves"], len(leaves)),
         ("root", record["root"], merkle.root(leaves).hex()),
+        ("root of the claims", around.rescore.get("rollout_root", claimed), claimed),
     ]
     return [
         Finding(file, index, what, str(want), str(got)) for what, want, got in pairs if want != got
@@ -150,28 +192,40 @@ def check_segment(record: Record, file: str, *, read: ReadFn) -> list[Finding]:
 
 
 def check_presence(
-    folder: str, wanted: Mapping[int, int], present: Sequence[str], *, recorded: Mapping[str, int]
+    folder: str,
+    records: Mapping[int, Record],
+    present: Sequence[str],
+    *,
+    names: Mapping[int, str],
+    wanted: Mapping[int, Record],
 ) -> list[Finding]:
     """Whether all files that must be there are, and none that no record names.
 
     Args:
       folder: name of the folder of checkpoints or segments.
-      wanted: iteration -> index of the record, for those that must be there.
+      records: iteration -> record, for all that may be there.
       present: names that are there.
-      recorded: name -> index of the record, for all that may be there.
+      names: iteration -> name, for all of `records`.
+      wanted: iteration -> record, for those that must be there.
 
     Returns:
       Findings.
     """
-    by_index = {index: name for name, index in recorded.items()}
+    there, known = set(present), set(names.values())
     missing = [
-        Finding(f"{folder}/{by_index[index]}", index, "file", "a kept file", "no such file")
-        for index in wanted.values()
-        if by_index[index] not in present
+        Finding(
+            f"{folder}/{names[iteration]}",
+            records[iteration]["index"],
+            "file",
+            "a kept file",
+            "no such file",
+        )
+        for iteration in wanted
+        if names[iteration] not in there
     ]
     extra = [
         Finding(f"{folder}/{name}", None, "file", f"a name that {LEDGER} records", "no such record")
         for name in present
-        if name not in recorded
+        if name not in known
     ]
     return missing + extra

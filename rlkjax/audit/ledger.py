@@ -155,12 +155,12 @@ def follow(chain: Chain, lines: Iterable[bytes]) -> Chain:
       ConsistencyError: naming the index and the first differing key of the first bad record.
     """
     for line in lines:
-        record = parse(line)
-        payload = {key: value for key, value in record.items() if key not in CHAIN_KEYS}
         index = chain.count
         try:
+            record = parse(line)
+            payload = {key: value for key, value in record.items() if key not in CHAIN_KEYS}
             chain, right = append(chain, record["kind"], payload)
-        except InputError as error:
+        except (ConsistencyError, InputError) as error:
             raise ConsistencyError(f"record {index}: {error}") from None
         if right != line:
             key, want, got = differing_key(right, line) or ("line", right, line)

@@ -2,17 +2,22 @@
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlkjax.atomic import TEMPORARY
 from rlkjax.audit import artifacts, checks
-from rlkjax.audit.artifacts import CHECKPOINTS, CONFIG, FINGERPRINT, SEGMENTS, ReadFn
+from rlkjax.audit.artifacts import CHECKPOINTS, CONFIG, FINGERPRINT, SEGMENTS, Around, ReadFn
 from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record
 from rlkjax.audit.ledger import EMPTY, Chain
+from rlkjax.audit.records import PAYLOADS
 from rlkjax.errors import ConsistencyError, InputError
+
+Kept = dict[int, Record]  # iteration -> the record that speaks of a file
+Index = dict[str, Kept]
+AroundFn = Callable[[int], Around]
 
 
 class Report(NamedTuple):
@@ -131,57 +136,67 @@ def _names(folder: Path, file: str) -> tuple[list[str], list[Finding]]:
     return [name for name in names if not name.endswith(TEMPORARY)], []
 
 
-def _of_kind(records: Sequence[Record], kind: str) -> dict[int, Record]:
-    return {record["iteration"]: record for record in records if record["kind"] == kind}
+def _by_kind(records: Sequence[Record]) -> Index:
+    index: Index = {kind: {} for kind in PAYLOADS}
+    for record in records:
+        if "iteration" in record and record["kind"] != "genesis":
+            index[record["kind"]][record["iteration"]] = record
+    return index
 
 
-def _indices(records: dict[int, Record]) -> dict[int, int]:
-    return {iteration: record["index"] for iteration, record in records.items()}
+def _around(genesis: Record, index: Index, iteration: int) -> Around:
+    return Around(
+        genesis=genesis,
+        update=index["update"].get(iteration, {}),
+        rescore=index["rescore"].get(iteration, {}),
+        next_rollout=index["rollout"].get(iteration + 1, {}),
+    )
 
 
-def _last(items: dict[int, Any], count: int) -> dict[int, Any]:
+def _last(items: dict[int, Record], count: int) -> dict[int, Record]:
     return dict(sorted(items.items())[-count:])
 
 
 def _check_kept(folder: Path, records: Sequence[Record], read: ReadFn) -> list[Finding]:
+    if not records:
+        return []
     try:
         keep, keep_segments = artifacts.kept(read(CONFIG))
     except ConsistencyError:
         keep, keep_segments = 1, "none"  # the missing config has its own finding
-    rollouts = _of_kind(records, "rollout")
+    index = _by_kind(records)
+    rollouts = index["rollout"]
     segments = {"all": rollouts, "last": _last(rollouts, 1)}.get(str(keep_segments), {})
+    around = partial(_around, records[0], index)
+    saved = index["checkpoint"]
     return [
-        *_check_checkpoints(folder, records, read, keep=keep),
-        *_check_segments(folder, rollouts, read, wanted=segments),
+        *_check_checkpoints(folder, saved, read, around=around, wanted=_last(saved, keep)),
+        *_check_segments(folder, rollouts, read, around=around, wanted=segments),
     ]
 
 
 def _check_checkpoints(
-    folder: Path, records: Sequence[Record], read: ReadFn, *, keep: int
+    folder: Path, saved: Kept, read: ReadFn, *, around: AroundFn, wanted: Kept
 ) -> list[Finding]:
-    saved = _of_kind(records, "checkpoint")
     present, findings = _names(folder, CHECKPOINTS)
-    recorded = {f"{iteration:08d}": record["index"] for iteration, record in saved.items()}
-    wanted = _indices(_last(saved, keep))
-    findings += artifacts.check_presence(CHECKPOINTS, wanted, present, recorded=recorded)
+    names = {iteration: f"{iteration:08d}" for iteration in saved}
+    findings += artifacts.check_presence(CHECKPOINTS, saved, present, names=names, wanted=wanted)
     for iteration, record in sorted(saved.items()):
-        name = f"{iteration:08d}"
-        if name in present:
-            files, refused = _names(folder, f"{CHECKPOINTS}/{name}")
+        if names[iteration] in present:
+            files, refused = _names(folder, f"{CHECKPOINTS}/{names[iteration]}")
             findings += refused
-            findings += artifacts.check_checkpoint(record, records[0], files, read=read)
+            findings += artifacts.check_checkpoint(record, around(iteration), files, read=read)
     return findings
 
 
 def _check_segments(
-    folder: Path, rollouts: dict[int, Record], read: ReadFn, *, wanted: dict[int, Record]
+    folder: Path, rollouts: Kept, read: ReadFn, *, around: AroundFn, wanted: Kept
 ) -> list[Finding]:
     present, findings = _names(folder, SEGMENTS)
     names = {iteration: f"{iteration:08d}.safetensors" for iteration in rollouts}
-    recorded = {names[iteration]: record["index"] for iteration, record in rollouts.items()}
-    findings += artifacts.check_presence(SEGMENTS, _indices(wanted), present, recorded=recorded)
+    findings += artifacts.check_presence(SEGMENTS, rollouts, present, names=names, wanted=wanted)
     for iteration, record in sorted(rollouts.items()):
         if names[iteration] in present:
             file = f"{SEGMENTS}/{names[iteration]}"
-            findings += artifacts.check_segment(record, file, read=read)
+            findings += artifacts.check_segment(record, around(iteration), file, read=read)
     return findings
