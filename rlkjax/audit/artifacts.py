@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from rlkjax.audit import manifest as manifests
 from rlkjax.audit import merkle
 from rlkjax.audit.checks import LEDGER, Finding, Record
+from rlkjax.audit.records import CLAIMS, POLICY, TRAIN
 from rlkjax.audit.tensors import unpack
 from rlkjax.errors import ConsistencyError, InputError
 
 CONFIG, FINGERPRINT = "config.json", "fingerprint.json"
 CHECKPOINTS, SEGMENTS, FINGERPRINTS = "checkpoints", "segments", "fingerprints"
-CLAIMS = ("log_prob", "value")  # the fields of a segment that the rescoring recomputes
-TRAIN, POLICY = "train/", "policy/"  # how the tensors of a train state, and its policy, begin
 
 # Reads a file of the run folder; raises ConsistencyError where it is missing or refused.
 ReadFn = Callable[[str], bytes]
@@ -64,14 +63,14 @@ def kept(config: bytes) -> tuple[int, str]:
         value = json.loads(config)
     except (ValueError, RecursionError):
         value = {}
-    checkpoint, audit = (
-        section if isinstance(section, dict) else {}
-        for section in (
-            value.get(key) if isinstance(value, dict) else {} for key in ("checkpoint", "audit")
-        )
-    )
-    keep = checkpoint.get("keep", 1)
-    return (keep if isinstance(keep, int) and keep > 0 else 1), audit.get("keep_segments", "none")
+    keep = _section(value, "checkpoint").get("keep")
+    segments = _section(value, "audit").get("keep_segments")
+    return keep if isinstance(keep, int) and keep > 0 else 1, str(segments or "none")
+
+
+def _section(value: Any, key: str) -> dict[str, Any]:
+    section = value.get(key) if isinstance(value, dict) else None
+    return section if isinstance(section, dict) else {}
 
 
 class Around(NamedTuple):

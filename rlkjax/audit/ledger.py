@@ -7,7 +7,8 @@ bits'  = SHA-256(bits || kind || 0x00 || root)
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from rlkjax.audit.merkle import canonical_json, leaf_hash
 from rlkjax.audit.records import BITS_KINDS, CHAIN_KEYS, check_payload, parse
@@ -16,7 +17,8 @@ from rlkjax.errors import ConsistencyError, InputError
 ZEROS = "0" * 64
 
 
-class Chain(NamedTuple):
+@dataclass(frozen=True)
+class Chain:
     """Where a ledger stands. All digests are 64 hex digits.
 
     Attributes:

@@ -9,7 +9,8 @@ neighbours level by level and carrying a last odd node up unchanged.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -213,7 +214,8 @@ def tensor_leaves(fields: Mapping[str, Any], sequence: int) -> list[bytes]:
     return leaves
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True)
+class Difference:
     """The first place where two segments differ.
 
     Attributes:

@@ -10,6 +10,8 @@ from rlkjax.errors import ConsistencyError, InputError
 
 FORMAT = "rlkjax-ledger/1"
 CHAIN_KEYS = ("bits", "index", "kind", "prev")
+CLAIMS = ("log_prob", "value")  # the fields of a segment that the rescoring recomputes
+TRAIN, POLICY = "train/", "policy/"  # how the tensors of a train state, and its policy, begin
 
 Check = Callable[[Any], bool]
 

@@ -166,7 +166,7 @@ def _check_kept(folder: Path, records: Sequence[Record], read: ReadFn) -> list[F
         keep, keep_segments = 1, "none"  # the missing config has its own finding
     index = _by_kind(records)
     rollouts = index["rollout"]
-    segments = {"all": rollouts, "last": _last(rollouts, 1)}.get(str(keep_segments), {})
+    segments = {"all": rollouts, "last": _last(rollouts, 1)}.get(keep_segments, {})
     around = partial(_around, records[0], index)
     saved = index["checkpoint"]
     return [

@@ -21,7 +21,7 @@ def test_the_golden_ledger_is_written_byte_for_byte(lines, vectors):
         chain, line = ledger.append(chain, json.loads(want)["kind"], payload_of(want))
         assert line == want
         assert chain.head == vectors["leaf_of_record"][number]
-    assert chain == (12, vectors["chain"], vectors["bits"])
+    assert chain == ledger.Chain(12, vectors["chain"], vectors["bits"])
     assert ledger.follow(ledger.EMPTY, lines) == chain
 
 

@@ -136,7 +136,7 @@ def test_unequal_steps_and_scalars_are_refused():
 def fields(**changes):
     base = {
         "obs": np.zeros((3, 2, 2), np.float32),
-        "done": np.zeros((3, 2), bool),
+        "ended": np.zeros((3, 2), bool),
         "reward": np.zeros((3, 2), np.float16),
     }
     for name, (place, value) in changes.items():
@@ -146,7 +146,7 @@ def fields(**changes):
 
 def test_the_sign_of_zero_is_a_difference():
     found = merkle.first_difference(fields(), fields(obs=((2, 1, 0), -0.0)))
-    assert found == ("obs", 2, (1, 0), "00000000", "80000000")
+    assert found == merkle.Difference("obs", 2, (1, 0), "00000000", "80000000")
 
 
 def test_nan_payloads_are_compared_and_equal_ones_are_equal():
@@ -154,20 +154,24 @@ def test_nan_payloads_are_compared_and_equal_ones_are_equal():
     a["obs"].view(np.uint32)[1, 0, 1] = 0x7FC00000
     b["obs"].view(np.uint32)[1, 0, 1] = 0x7FC00001
     assert merkle.first_difference(a, a) is None
-    assert merkle.first_difference(a, b) == ("obs", 1, (0, 1), "7fc00000", "7fc00001")
+    want = merkle.Difference("obs", 1, (0, 1), "7fc00000", "7fc00001")
+    assert merkle.first_difference(a, b) == want
 
 
 def test_the_earliest_step_wins_then_the_name():
-    late_a = fields(done=((2, 0), True), obs=((1, 0, 0), 1.0))
-    assert merkle.first_difference(fields(), late_a)[:3] == ("obs", 1, (0, 0))
-    same = fields(done=((1, 1), True), obs=((1, 0, 0), 1.0))
-    assert merkle.first_difference(fields(), same) == ("done", 1, (1,), "00", "01")
+    late_a = fields(ended=((2, 0), True), obs=((1, 0, 0), 1.0))
+    found = merkle.first_difference(fields(), late_a)
+    assert (found.field, found.step, found.index) == ("obs", 1, (0, 0))
+    same = fields(ended=((1, 1), True), obs=((1, 0, 0), 1.0))
+    want = merkle.Difference("ended", 1, (1,), "00", "01")
+    assert merkle.first_difference(fields(), same) == want
 
 
 def test_the_first_element_in_c_order_is_named():
     got = fields(reward=((1, slice(None)), 1.0))
     # 1.0 in float16 is 0x3c00.
-    assert merkle.first_difference(fields(), got) == ("reward", 1, (0,), "0000", "3c00")
+    want = merkle.Difference("reward", 1, (0,), "0000", "3c00")
+    assert merkle.first_difference(fields(), got) == want
 
 
 def test_unlike_fields_are_named():
