@@ -49,7 +49,7 @@ class Continuous:
 
 @dataclass(frozen=True)
 class Info:
-    """One entry of `Timestep.info`, and how action repeat folds it: sum, last or max of the group."""
+    """One entry of `Timestep.info`, and how action repeat folds it: sum, last or max of a group."""
 
     name: str
     dtype: Literal["float32", "int32"] = "float32"
