@@ -211,7 +211,7 @@ def _build(document: Document, source: str, changes: Sequence[_Change]) -> Confi
     if not isinstance(document.value, Mapping):
         got = type(document.value).__name__
         raise InputError(
-            f"{source}: got a {got}, want a mapping of keys such as task: cartpole; write one key "
+            f"{source}: got {got}, want a mapping of keys such as task: cartpole; write one key "
             "a line"
         )
     value = document.value

@@ -171,6 +171,10 @@ class Config:
     platform: Literal["auto", "cpu", "rocm", "cuda"] = _option(
         "what computes; a named one is never replaced by another", default="auto"
     )
+    autotune: bool = _option(
+        "let XLA choose GPU kernels by timing, so that bits may change; recorded as a switch",
+        default=False,
+    )
     numerics: Literal["native"] = _option(
         "native: plain XLA under a fixed flag set", default="native"
     )

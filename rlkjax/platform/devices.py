@@ -14,7 +14,7 @@ _STACK = re.compile(r"(jax|jaxlib|jax-(rocm|cuda)\d*-(plugin|pjrt))")
 
 def versions() -> dict[str, str]:
     """Versions of the installed jax, jaxlib, plugins and PJRT libraries, by package name."""
-    found = {}
+    found: dict[str, str] = {}
     for each in metadata.distributions():
         name = (each.metadata["Name"] or "").lower().replace("_", "-")
         if _STACK.fullmatch(name):
@@ -102,11 +102,11 @@ def choose(platform: str) -> str:
     return resolved
 
 
-def describe(resolved: str) -> dict[str, str | int]:
+def describe(resolved: str | None = None) -> dict[str, str | int]:
     """What computes, in words for the fingerprint; starts JAX.
 
     Args:
-      resolved: cpu, rocm or cuda, from `choose`.
+      resolved: cpu, rocm or cuda, from `choose`; JAX's default by default.
 
     Returns:
       platform, kind of the device, how many there are, and version of its runtime.
@@ -116,7 +116,7 @@ def describe(resolved: str) -> dict[str, str | int]:
     found = jax.devices(resolved)
     runtime = " ".join(str(found[0].client.platform_version).split())
     return {
-        "device.platform": resolved,
+        "device.platform": resolved or found[0].platform,
         "device.kind": found[0].device_kind,
         "device.count": len(found),
         "device.runtime": runtime,
