@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,24 @@ def prune(folder: Path, keep: int) -> list[int]:
     """
     if keep < 1:
         raise InputError(f"keep: got {keep}, want 1 or more; the newest checkpoint must stay")
-    old = available(folder)[:-keep]
+    return discard(folder, available(folder)[-keep:])
+
+
+def discard(folder: Path, keep: Collection[int]) -> list[int]:
+    """Removes all checkpoints but the given ones, and whatever an interrupted write left behind.
+
+    Args:
+      folder: the run folder.
+      keep: iterations whose checkpoints stay, such as those that the ledger recorded.
+
+    Returns:
+      The iterations whose checkpoints were removed.
+
+    Raises:
+      InputError: a folder that cannot be changed.
+      MachineError: the device is failing.
+    """
+    old = [iteration for iteration in available(folder) if iteration not in keep]
     parent = Path(folder) / FOLDER
     try:
         for path in sorted(parent.glob("*" + TEMPORARY)):
