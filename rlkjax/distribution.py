@@ -1,0 +1,164 @@
+"""What a policy's outputs mean: draw an action, score it, and its entropy.
+
+Formulas are written out rather than taken from a library, so that an upgrade cannot change them.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlkjax.types import Array
+from vimejax.types import Continuous, Discrete
+
+LOG_2 = 0.6931471805599453
+HALF_LOG_2PI = 0.9189385332046727
+MIN_STD = 1e-3
+
+
+class Distribution(NamedTuple):
+    """A family of distributions over actions, as pure functions of the network's outputs.
+
+    Attributes:
+      size: P, how many outputs of the network it takes.
+      sample: (key, [P]) -> action; consumes the key.
+      log_prob: ([..., P], action) -> [...] float32, nats.
+      entropy: [..., P] -> [...] float32, nats.
+      mode: [..., P] -> action, the deterministic choice.
+      to_env: action -> what the environment takes.
+    """
+
+    size: int
+    sample: Callable[[Array, Array], Array]
+    log_prob: Callable[[Array, Array], Array]
+    entropy: Callable[[Array], Array]
+    mode: Callable[[Array], Array]
+    to_env: Callable[[Array], Array]
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)), without overflow.
+
+    Args:
+      x: [...] float32.
+
+    Returns:
+      [...] float32.
+    """
+    return jnp.maximum(x, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+def log_softmax(logits: Array) -> Array:
+    """logits - log(sum(exp(logits))), shifted by the largest logit; the sum is over the last axis.
+
+    Args:
+      logits: [..., n] float32.
+
+    Returns:
+      [..., n] float32, nats.
+    """
+    shifted = logits - jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True))
+    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), -1, keepdims=True))
+
+
+def log_det_tanh(x: Array) -> Array:
+    """log(d tanh(x) / dx) = 2 (log 2 - x - softplus(-2x)), finite for every finite x.
+
+    Args:
+      x: [...] float32, before squashing.
+
+    Returns:
+      [...] float32, nats.
+    """
+    return 2.0 * (LOG_2 - x - softplus(-2.0 * x))
+
+
+def categorical(n: int) -> Distribution:
+    """Distribution over n choices, given by n logits; drawn by the Gumbel maximum.
+
+    Args:
+      n: number of choices.
+
+    Returns:
+      The family; its actions are [] int32.
+    """
+
+    def log_prob(logits: Array, action: Array) -> Array:
+        chosen = jax.nn.one_hot(action, n, dtype=jnp.bool_)
+        return jnp.sum(jnp.where(chosen, log_softmax(logits), 0.0), -1)
+
+    def entropy(logits: Array) -> Array:
+        log_p = log_softmax(logits)
+        return -jnp.sum(jnp.exp(log_p) * log_p, -1)
+
+    def mode(logits: Array) -> Array:
+        return jnp.argmax(logits, -1).astype(jnp.int32)
+
+    def sample(key: Array, logits: Array) -> Array:
+        return mode(logits + jax.random.gumbel(key, logits.shape, jnp.float32))
+
+    return Distribution(n, sample, log_prob, entropy, mode, lambda action: action)
+
+
+def squashed_gaussian(size: int) -> Distribution:
+    """tanh of a diagonal Gaussian. The action is stored before squashing, so that nothing is lost.
+
+    The outputs are `size` means and `size` raw deviations, std = softplus(raw) + 0.001.
+
+      log_prob(a) = sum_i [ -((a_i - mean_i) / std_i)^2 / 2 - log std_i - log(2 pi) / 2
+                            - log_det_tanh(a_i) ]
+
+    The entropy takes its expectation of log_det_tanh by three-point Gauss-Hermite quadrature
+    (nodes mean and mean +- sqrt(3) std, weights 2/3 and 1/6), which needs no key.
+
+    Args:
+      size: A, length of an action.
+
+    Returns:
+      The family; its actions are [A] float32 before squashing.
+
+    Source: Haarnoja et al., "Soft actor-critic" (2018), appendix C, eq. 21.
+    """
+
+    def split(outputs: Array) -> tuple[Array, Array]:
+        mean, raw = outputs[..., :size], outputs[..., size:]
+        return mean, softplus(raw) + MIN_STD
+
+    def sample(key: Array, outputs: Array) -> Array:
+        mean, std = split(outputs)
+        return mean + std * jax.random.normal(key, mean.shape, jnp.float32)
+
+    def log_prob(outputs: Array, action: Array) -> Array:
+        mean, std = split(outputs)
+        normal = -0.5 * jnp.square((action - mean) / std) - jnp.log(std) - HALF_LOG_2PI
+        return jnp.sum(normal - log_det_tanh(action), -1)
+
+    def entropy(outputs: Array) -> Array:
+        mean, std = split(outputs)
+        reach = 3.0**0.5 * std
+        expected = (2.0 / 3.0) * log_det_tanh(mean) + (1.0 / 6.0) * (
+            log_det_tanh(mean - reach) + log_det_tanh(mean + reach)
+        )
+        return jnp.sum(0.5 + HALF_LOG_2PI + jnp.log(std) + expected, -1)
+
+    def to_env(action: Array) -> Array:
+        return jnp.clip(jnp.tanh(action), -1.0, 1.0)
+
+    return Distribution(
+        2 * size, sample, log_prob, entropy, lambda outputs: split(outputs)[0], to_env
+    )
+
+
+def for_action(action: Discrete | Continuous) -> Distribution:
+    """The family that fits a kind of action.
+
+    Args:
+      action: the environment's action spec.
+
+    Returns:
+      `categorical` for discrete actions, `squashed_gaussian` for continuous ones.
+    """
+    if isinstance(action, Discrete):
+        return categorical(action.n)
+    return squashed_gaussian(action.size)

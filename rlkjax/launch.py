@@ -1,0 +1,168 @@
+"""From a config and a folder to a run that is ready to go."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rlkjax import run_folder
+from rlkjax.audit import tap
+from rlkjax.audit.notary import Notary
+from rlkjax.audit.records import FORMAT
+from rlkjax.config import Config, canonical_config, iterations, program_config
+from rlkjax.errors import InputError
+from rlkjax.learner import make_stages
+from rlkjax.loop import Run
+from rlkjax.platform import fingerprint
+from rlkjax.platform.fingerprint import Difference
+from rlkjax.programs import Programs, compile_stages
+from rlkjax.run_folder import Opened
+from vimejax import registry
+from vimejax.types import Environment, EnvSpec
+
+Fingerprint = dict[str, str | int]
+
+
+def make_environment(config: Config) -> Environment:
+    """The wrapped environment that a config names.
+
+    Args:
+      config: its `task` and `env`.
+
+    Returns:
+      The environment.
+
+    Raises:
+      VimeError: no such task or backend, or an engine that is not installed.
+    """
+    env = config.env
+    return registry.make(
+        config.task,
+        backend=env.backend,
+        dt=env.dt,
+        substeps=env.substeps,
+        episode_length=env.episode_length,
+        action_repeat=env.action_repeat,
+    )
+
+
+def switches(config: Config) -> list[str]:
+    """Switches that are on and cost a guarantee or a bit of accuracy, each with its price.
+
+    Args:
+      config: the run.
+
+    Returns:
+      Sentences "key=value: what it costs".
+    """
+    found = []
+    if config.reward.dtype == "float16":
+        found.append("reward.dtype=float16: rewards keep 11 bits, and none above 65504")
+    if config.reward.normalize == "running":
+        found.append(
+            "reward.normalize=running: the scale of rewards moves with the history of the run, so a "
+            "segment alone no longer determines its advantages"
+        )
+    if config.autotune:
+        found.append("autotune=true: XLA chooses kernels by timing, so two runs may differ in bits")
+    return found
+
+
+def prepare(
+    config: Config, folder: Path, *, resume: bool, machine: Fingerprint
+) -> tuple[Run, list[Difference]]:
+    """Opens the run folder, compiles the stages and writes or checks the first records.
+
+    Args:
+      config: what to run.
+      folder: the run folder; new, or of this config when resuming.
+      resume: whether to take up a run where its last checkpoint left it.
+      machine: fingerprint of this machine.
+
+    Returns:
+      The run, and how this machine differs from the one that the run was recorded under.
+
+    Raises:
+      InputError: the folder cannot be used for this config.
+      ConsistencyError: what the folder holds is damaged, or the graphs of the policy differ.
+    """
+    canonical, print_ = canonical_config(config), fingerprint.canonical(machine)
+    env = make_environment(config)
+    if resume:
+        opened = run_folder.reopen(folder, canonical)
+    else:
+        opened = run_folder.create(folder, canonical, print_)
+    changes = _changes(folder, opened, machine)
+    programs = compile_stages(make_stages(config, env))
+    notary = Notary(opened.chain, opened.journal, opened.metrics)
+    if opened.chain.count == 0:
+        if changes:
+            raise InputError(
+                f"run folder {folder}: begun under another fingerprint ({changes[0].key} differs) "
+                "and without a checkpoint, want one of them; start a new run"
+            )
+        notary.record("genesis", _genesis(config, env.spec, programs, machine))
+    elif changes:
+        # What was recorded after the checkpoint was made elsewhere: put aside, not repeated.
+        _put_aside(folder, opened)
+        notary.record(
+            "resume",
+            {
+                "iteration": (opened.iteration or 0) + 1,
+                "fingerprint": run_folder.digest(print_),
+            },
+        )
+    run = Run(config, run_folder.digest(canonical), folder, programs, opened, notary)
+    return run, changes
+
+
+def _changes(folder: Path, opened: Opened, machine: Fingerprint) -> list[Difference]:
+    now = run_folder.digest(fingerprint.canonical(machine))
+    if opened.fingerprint in (None, now):
+        return []
+    stored = json.loads((folder / run_folder.FINGERPRINT).read_bytes())
+    return fingerprint.differences(stored, machine)
+
+
+def _put_aside(folder: Path, opened: Opened) -> None:
+    for journal, name in ((opened.journal, "ledger"), (opened.metrics, "metrics")):
+        first = journal.count
+        dropped = journal.drop_pending()
+        if dropped:
+            path = folder / f"{name}.aside-{first:08d}.jsonl"
+            path.write_bytes(b"".join(line + b"\n" for line in dropped))
+
+
+def _genesis(
+    config: Config, spec: EnvSpec, programs: Programs, machine: Fingerprint
+) -> dict[str, Any]:
+    """The payload of the first record: all that the run's bits are bound to."""
+    schema = [
+        [name, dtype, list(shape[1:])]
+        for name, (dtype, shape) in sorted(tap.shapes(programs.shapes["segment"]).items())
+    ]
+    return {
+        "format": FORMAT,
+        "config": run_folder.digest(canonical_config(config)),
+        "program": run_folder.digest(program_config(config)),
+        "fingerprint": run_folder.digest(fingerprint.canonical(machine)),
+        "seed": config.seed,
+        "numerics": config.numerics,
+        "platform": str(machine.get("device.platform", "cpu")),
+        "environment": {
+            "name": spec.name,
+            "dt": float(spec.dt).hex(),
+            "substeps": spec.substeps,
+            "obs_size": spec.obs_size,
+            "episode_length": config.env.episode_length,
+            "action_repeat": config.env.action_repeat,
+        },
+        "schema": schema,
+        "switches": [each.split(":")[0] for each in switches(config)],
+        "versions": {
+            key.removeprefix("package."): str(value)
+            for key, value in machine.items()
+            if key.startswith("package.")
+        },
+        "policy_graph": programs.rollout_graph,
+        "iterations": iterations(config),
+    }

@@ -1,0 +1,75 @@
+"""The stages of a run as compiled programs: each is compiled once, ahead of time."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlkjax import lowered
+from rlkjax.errors import ConsistencyError
+from rlkjax.learner import Stages
+
+GRAPH = ("policy_forward", "policy_log_prob")  # the functions that both programs trace
+
+
+class Programs(NamedTuple):
+    """What a run executes.
+
+    Attributes:
+      stages: compiled programs with the signatures of `Stages`.
+      shapes: name of a record ("train", "world", "segment") -> tree of shapes and dtypes.
+      rollout_graph: digest of the policy graph inside the lowered rollout, 64 hex digits.
+      rescore_graph: the same for the rescoring program.
+    """
+
+    stages: Stages
+    shapes: dict[str, Any]
+    rollout_graph: str
+    rescore_graph: str
+
+
+def compile_stages(stages: Stages, transform: Callable = lambda stage: stage) -> Programs:
+    """Lowers and compiles every stage. No buffer is donated: a later check may still need it.
+
+    Args:
+      stages: pure functions.
+      transform: applied to every stage before it is lowered; the identity in native numerics.
+
+    Returns:
+      Programs that never compile again, as their shapes are fixed.
+
+    Raises:
+      ConsistencyError: rollout and rescoring do not hold the same policy graph.
+    """
+    train, world = jax.eval_shape(stages.init)
+    world, segment, _ = jax.eval_shape(stages.rollout, train.policy, world)
+    rescored = jax.eval_shape(stages.rescore, train.policy, segment)
+    advantages = jax.eval_shape(stages.advantages, train, segment, rescored)
+    number = jax.ShapeDtypeStruct((), jnp.uint32)
+    arguments = Stages(
+        init=(),
+        rollout=(train.policy, world),
+        rescore=(train.policy, segment),
+        advantages=(train, segment, rescored),
+        update=(train, segment, rescored, advantages),
+        evaluate=(train.policy, number),
+    )
+    low = Stages(
+        *(
+            jax.jit(transform(stage)).lower(*given)
+            for stage, given in zip(stages, arguments, strict=True)
+        )
+    )
+    graphs = [lowered.digest(each.as_text(), GRAPH) for each in (low.rollout, low.rescore)]
+    if graphs[0] != graphs[1]:
+        raise ConsistencyError(
+            f"policy graph: rollout has {graphs[0]}, rescoring has {graphs[1]}, want one graph; "
+            "both must trace the same function at the same shape"
+        )
+    # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        compiled = Stages(*pool.map(lambda each: each.compile(), low))
+    shapes = {"train": train, "world": world, "segment": segment}
+    return Programs(compiled, shapes, graphs[0], graphs[1])

@@ -1,0 +1,183 @@
+"""The run folder: what it holds, how a new one is made, and where an old one is taken up."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlkjax import checkpoint
+from rlkjax.atomic import explain, write_file
+from rlkjax.audit import ledger
+from rlkjax.audit.journal import Journal
+from rlkjax.audit.ledger import Chain
+from rlkjax.audit.records import METRICS_KINDS
+from rlkjax.errors import ConsistencyError, InputError
+
+CONFIG = "config.json"
+FINGERPRINT = "fingerprint.json"
+LEDGER = "ledger.jsonl"
+METRICS = "metrics.jsonl"
+TIMING = "timing.jsonl"
+
+
+class Opened(NamedTuple):
+    """A run folder that is ready to be written.
+
+    Attributes:
+      chain: where the ledger stands after the records that are taken as they are.
+      journal: the ledger's file.
+      metrics: the file of metric lines.
+      iteration: of the checkpoint to go on from; None to start at the beginning.
+      manifest: digest of that checkpoint's manifest, as recorded.
+      fingerprint: digest that the run is recorded under at present; None for a new run.
+    """
+
+    chain: Chain
+    journal: Journal
+    metrics: Journal
+    iteration: int | None
+    manifest: str | None
+    fingerprint: str | None
+
+
+def make(folder: Path) -> None:
+    """Makes the folder itself, so that it can be locked.
+
+    Args:
+      folder: a path where there is nothing, or a folder.
+
+    Raises:
+      InputError: there is a file, or the place cannot be written.
+      MachineError: no space.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain(error, folder) from error
+
+
+def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
+    """Makes a new run folder.
+
+    Args:
+      folder: a path where there is nothing, or an empty folder.
+      config: canonical bytes of the config.
+      fingerprint: canonical bytes of the fingerprint.
+
+    Returns:
+      The folder, with an empty ledger.
+
+    Raises:
+      InputError: the folder is not empty or cannot be made.
+      MachineError: no space.
+    """
+    try:
+        if any(each.name != "lock" for each in folder.iterdir()):
+            raise InputError(
+                f"run folder {folder}: got one that is not empty, want a new one; "
+                "choose another --run-dir, or continue that run with --resume"
+            )
+    except OSError as error:
+        raise explain(error, folder) from error
+    write_file(folder / CONFIG, config)
+    write_file(folder / FINGERPRINT, fingerprint)
+    return Opened(
+        ledger.EMPTY, Journal(folder / LEDGER), Journal(folder / METRICS), None, None, None
+    )
+
+
+def reopen(folder: Path, config: bytes) -> Opened:
+    """Takes up a run where its last usable checkpoint left it.
+
+    Records after that checkpoint stay in the ledger: the resumed run has to repeat them.
+
+    Args:
+      folder: a run folder.
+      config: canonical bytes of the config that the caller wants to run.
+
+    Returns:
+      The folder, with all records up to the checkpoint taken as they are.
+
+    Raises:
+      InputError: no run folder, or one of another config.
+      ConsistencyError: the ledger is damaged, or the run halted.
+    """
+    stored = _read(folder / CONFIG)
+    if stored != config:
+        raise InputError(
+            f"config: got one that is not the config of {folder} (first difference: "
+            f"{_first_key(stored, config)}), want the same; leave out the change or start a new run"
+        )
+    journal, metrics = Journal(folder / LEDGER), Journal(folder / METRICS)
+    lines = _read(folder / LEDGER).split(b"\n")[:-1]
+    ledger.follow(ledger.EMPTY, lines)
+    records = [json.loads(line) for line in lines]
+    if records and records[-1]["kind"] == "halt":
+        raise ConsistencyError(
+            f"run folder {folder}: this run halted at iteration {records[-1]['iteration']} "
+            f"({records[-1]['reason']}), and nothing may follow; start a new run"
+        )
+    count = _last_checkpoint(folder, records)
+    last = records[count - 1] if count else {}
+    journal.take(count)
+    metrics.take(sum(record["kind"] in METRICS_KINDS for record in records[:count]))
+    fingerprints = [each["fingerprint"] for each in records if "fingerprint" in each]
+    return Opened(
+        ledger.follow(ledger.EMPTY, lines[:count]),
+        journal,
+        metrics,
+        last.get("iteration"),
+        last.get("manifest"),
+        fingerprints[-1] if fingerprints else None,
+    )
+
+
+def _last_checkpoint(folder: Path, records: list[dict[str, Any]]) -> int:
+    """Number of records up to and with the newest recorded checkpoint that is still there."""
+    there = set(checkpoint.available(folder))
+    for index, record in reversed(list(enumerate(records))):
+        if record["kind"] == "checkpoint" and record["iteration"] in there:
+            return index + 1
+    return 0
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise explain(error, path) from error
+
+
+def _first_key(stored: bytes, wanted: bytes) -> str:
+    """Dotted key and both values of the first difference between two canonical configs."""
+    try:
+        a, b = _flat(json.loads(stored)), _flat(json.loads(wanted))
+    except ValueError:
+        return "config.json is damaged"
+    keys = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
+    if not keys:
+        return "spelling of the file"
+    return f"{keys[0]} is {a.get(keys[0])} there and {b.get(keys[0])} here"
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of a file's bytes.
+
+    Args:
+      data: the bytes.
+
+    Returns:
+      64 hex digits.
+    """
+    return hashlib.sha256(data).hexdigest()

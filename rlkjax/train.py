@@ -1,0 +1,153 @@
+"""`python -m rlkjax.train --config FILE`: train a policy, every rollout hashed before it is used."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlkjax import cli
+from rlkjax.config import Config, canonical_config, iterations, load_config, steps_per_iteration
+from rlkjax.platform import devices, fingerprint, flags
+
+if TYPE_CHECKING:
+    from rlkjax.loop import Run
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `train`."""
+    made = argparse.ArgumentParser(
+        prog="python -m rlkjax.train",
+        description="Train a policy with PPO. Every rollout is hashed before it is used and checked "
+        "again by the training side; a run whose bits differ stops.",
+        epilog="exit status: 0 good; 1 a consistency failure; 2 wrong use or input; 3 the machine "
+        "cannot do what was asked",
+    )
+    made.add_argument("--config", required=True, type=Path, help="YAML file, see configs/")
+    made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the config, such as ppo.learning_rate=1e-3; may be repeated",
+    )
+    made.add_argument(
+        "--run-dir", type=Path, help="folder of the run (default: runs/<config>-seed<seed>)"
+    )
+    made.add_argument(
+        "--resume", action="store_true", help="go on from the run folder's last checkpoint"
+    )
+    made.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check everything, say what would run, compute nothing",
+    )
+    made.add_argument(
+        "--print-config", action="store_true", help="print the resolved config as JSON and stop"
+    )
+    made.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        choices=["tensorboard", "wandb"],
+        help="also log there (wandb runs offline); needs that extra; may be repeated",
+    )
+    made.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+      arguments: command line without the program's name.
+
+    Returns:
+      Exit status 0; failures are raised.
+
+    Raises:
+      RlkError: what went wrong; the caller turns it into an exit status.
+    """
+    options = parser().parse_args(arguments)
+    config = load_config(options.config, options.set)
+    if options.print_config:
+        print(json.dumps(json.loads(canonical_config(config)), indent=2, sort_keys=True))
+        return 0
+    folder = options.run_dir or Path("runs") / f"{options.config.stem}-seed{config.seed}"
+    flags.prepare(config.platform, config.autotune)
+    platform = devices.choose(config.platform)
+    flags.check_in_force()
+    _say(_plan(config, platform, folder))
+    if options.dry_run:
+        return _dry_run(config)
+    return _train(config, folder, options)
+
+
+def _plan(config: Config, platform: str, folder: Path) -> str:
+    total, each = iterations(config), steps_per_iteration(config)
+    return (
+        f"{config.task} on {platform}, numerics {config.numerics}: {total:,} iterations of "
+        f"{each:,} steps = {total * each:,} environment steps, seed {config.seed}, in {folder}"
+    )
+
+
+def _dry_run(config: Config) -> int:
+    from rlkjax import launch  # late: imports JAX and the environment
+
+    env = launch.make_environment(config)
+    _say(f"environment {env.spec.name}: observation {env.spec.obs_size}, action {env.spec.action}")
+    print("dry run: nothing was computed")
+    return 0
+
+
+def _train(config: Config, folder: Path, options: argparse.Namespace) -> int:
+    from rlkjax import launch, run_folder  # late: JAX starts only after its flags are set
+    from rlkjax.audit.journal import lock_run
+    from rlkjax.report import curve
+
+    for switch in launch.switches(config):
+        _say(f"switch {switch}")
+    if options.resume and not folder.is_dir():
+        _say(f"run folder {folder} does not exist yet: a new run begins")
+    machine = fingerprint.collect(devices.describe())
+    begin = time.monotonic()
+    run_folder.make(folder)
+    with lock_run(folder):
+        old = options.resume and (folder / run_folder.CONFIG).exists()
+        run, changes = launch.prepare(config, folder, resume=old, machine=machine)
+        for change in changes:
+            _say(f"fingerprint: {change.key} was {change.a}, is {change.b}; {change.effect}")
+        _say(f"compiled in {time.monotonic() - begin:.1f} s")
+        _follow(run, options)
+        picture = curve.write(folder, f"{config.task}, seed {config.seed}")
+    _say(f"learning curve: {picture}")
+    chain = run.notary.chain
+    print(f"chain {chain.head} bits {chain.bits} iterations {iterations(config)} verified")
+    return 0
+
+
+def _follow(run: "Run", options: argparse.Namespace) -> None:
+    """Runs what is left of a run, showing and logging each iteration."""
+    from rlkjax import loop  # late: see `_train`
+    from rlkjax.report import loggers
+    from rlkjax.report.progress import Watch
+
+    each = steps_per_iteration(run.config)
+    total, done = iterations(run.config) * each, loop.first_iteration(run) * each
+    with (
+        loggers.open_all(options.log, run.folder, run.config) as log,
+        Watch(total, done, quiet=options.quiet) as watch,
+    ):
+        for settled in loop.train(run):
+            watch.update(settled.values, settled.evaluation, settled.chain)
+            log(settled)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))
