@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rlkjax.audit.checks import Finding, Record
 from rlkjax.audit.verify import Report, verify_run
-from rlkjax.errors import ConsistencyError, RlkError
+from rlkjax.cli import run
+from rlkjax.errors import ConsistencyError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,14 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
       arguments: command line without the program's name; None: that of the process.
 
     Returns:
-      Exit status: 0 verified, 1 damaged or halted, 2 wrong use.
+      Exit status: 0 verified, 1 damaged or halted.
+
+    Raises:
+      InputError: no run folder.
     """
     options = _parser().parse_args(arguments)
-    try:
-        report = verify_run(options.run, chain=options.chain)
-    except RlkError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
+    report = verify_run(options.run, chain=options.chain)
     print(_as_json(report) if options.json else _as_text(report))
     return 0 if report.verified else ConsistencyError.exit_status
 
@@ -91,4 +91,4 @@ def _halt(record: Record) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

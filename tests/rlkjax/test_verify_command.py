@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlkjax import verify
+from rlkjax import cli, verify
 from rlkjax.audit import ledger
 
 GOLDEN = Path(__file__).parents[1] / "data" / "ledger" / "run"
@@ -83,10 +83,10 @@ def test_a_halted_run_says_where(run, capsys):
 
 
 def test_no_run_folder(tmp_path, capsys):
-    assert verify.main([str(tmp_path)]) == 2
+    assert cli.run(verify.main, [str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"error: run folder: got {tmp_path}, want a folder that holds")
+    assert err.startswith(f"rlkjax: run folder: got {tmp_path}, want a folder that holds")
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["a", "--jso"]])
