@@ -7,7 +7,7 @@ needs no JAX. Typed keys are given as their uint32 key data.
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,10 @@ def _check_name(name: Any) -> str:
     return name
 
 
+def _span(shape: Sequence[int]) -> int:
+    return math.prod(max(n, 1) for n in shape)
+
+
 def _field(name: Any, value: Any) -> Field:
     _check_name(name)
     if not isinstance(value, (np.ndarray, np.generic)):
@@ -67,9 +71,10 @@ def _field(name: Any, value: Any) -> Field:
             f"field {name!r}: got dtype {dtype}, want one of {', '.join(DTYPES)}; "
             "cast it on purpose."
         )
-    if value.ndim > MAX_RANK:
+    if value.ndim > MAX_RANK or _span(value.shape) > MAX_SPAN:
         raise CodecError(
-            f"field {name!r}: got {value.ndim} axes, want at most {MAX_RANK}; reshape it."
+            f"field {name!r}: got shape {value.shape}, want at most {MAX_RANK} axes and a product "
+            f"of at most {MAX_SPAN}; reshape it."
         )
     return Field(name, dtype, tuple(int(n) for n in value.shape))
 
@@ -161,10 +166,6 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _span(shape: list[int]) -> int:
-    return math.prod(max(n, 1) for n in shape)
-
-
 def _parse_row(row: Any) -> Field:
     if not isinstance(row, dict) or set(row) != {"dtype", "name", "shape"}:
         raise CodecError(f"header: got entry {row!r}, want an object of dtype, name and shape.")
@@ -177,8 +178,8 @@ def _parse_row(row: Any) -> Field:
     sound = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
     if not sound or len(shape) > MAX_RANK or _span(shape) > MAX_SPAN:
         raise CodecError(
-            f"field {name!r}: got shape {shape!r}, want a list of at most {MAX_RANK} lengths of 0 or "
-            "more whose product fits in 63 bits; the data is damaged."
+            f"field {name!r}: got shape {shape!r}, want a list of at most {MAX_RANK} lengths of 0 "
+            f"or more whose product is at most {MAX_SPAN}; the data is damaged."
         )
     return Field(name, row["dtype"], tuple(shape))
 
