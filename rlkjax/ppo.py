@@ -179,7 +179,7 @@ def make_update(
         grads, info = jax.grad(ppo_loss, has_aux=True)(
             params, batch, policy, state=state.policy, config=config
         )
-        info["grad_norm"] = optax.global_norm(grads)
+        info["grad_norm"] = optax.tree.norm(grads)
         steps, opt_state = optimizer.update(grads, opt_state)
         params = jax.tree.map(lambda p, s: p - learning_rate * s, params, steps)
         return (params, opt_state), info
