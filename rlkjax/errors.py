@@ -2,7 +2,7 @@
 
 
 class RlkError(Exception):
-    """Base of every error that rlkjax raises on purpose. `exit_status` is what a command returns."""
+    """Base of every error raised here on purpose; `exit_status` is what a command returns."""
 
     exit_status = 2
 

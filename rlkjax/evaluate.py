@@ -12,6 +12,8 @@ from rlkjax.types import Array, Episodes, PolicyState
 from vimejax import keys, wrap
 from vimejax.types import Environment
 
+Carry = tuple[wrap.StreamState, Episodes, Array]  # environments, totals, which still run
+
 
 def make_evaluate(
     config: Config, policy: Policy, env: Environment
@@ -24,8 +26,8 @@ def make_evaluate(
       env: one wrapped environment.
 
     Returns:
-      (policy_state, number) -> episodes, [E] each. `number` ([] uint32) counts evaluations: each has
-      environments of its own, numbered number * E onwards in the run's EVALUATE stream.
+      (policy_state, number) -> episodes, [E] each. `number` ([] uint32) tells evaluations apart:
+      each has environments of its own, from number * E on in the run's EVALUATE stream.
     """
     episodes = config.evaluation.episodes
     stream = wrap.stream(env, episodes)
@@ -35,10 +37,10 @@ def make_evaluate(
         index = number * jnp.uint32(episodes) + jnp.arange(episodes, dtype=jnp.uint32)
         world, _ = stream.init(jax.vmap(keys.environment_key, (None, 0))(run, index))
 
-        def going(carry) -> Array:
+        def going(carry: Carry) -> Array:
             return jnp.any(carry[2])
 
-        def one_step(carry):
+        def one_step(carry: Carry) -> Carry:
             world, totals, alive = carry
             outputs, _ = policy.forward(state, world.obs)
             action = policy.distribution.mode(outputs)

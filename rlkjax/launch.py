@@ -9,7 +9,6 @@ from rlkjax.audit import tap
 from rlkjax.audit.notary import Notary
 from rlkjax.audit.records import FORMAT
 from rlkjax.config import Config, canonical_config, iterations, program_config
-from rlkjax.errors import InputError
 from rlkjax.learner import make_stages
 from rlkjax.loop import Run
 from rlkjax.platform import fingerprint
@@ -59,8 +58,8 @@ def switches(config: Config) -> list[str]:
         found.append("reward.dtype=float16: rewards keep 11 bits, and none above 65504")
     if config.reward.normalize == "running":
         found.append(
-            "reward.normalize=running: the scale of rewards moves with the history of the run, so a "
-            "segment alone no longer determines its advantages"
+            "reward.normalize=running: the scale of rewards moves with the history of the run, so "
+            "a segment alone no longer determines its advantages"
         )
     if config.autotune:
         found.append("autotune=true: XLA chooses kernels by timing, so two runs may differ in bits")
@@ -95,41 +94,23 @@ def prepare(
     programs = compile_stages(make_stages(config, env))
     notary = Notary(opened.chain, opened.journal, opened.metrics)
     if opened.chain.count == 0:
-        if changes:
-            raise InputError(
-                f"run folder {folder}: begun under another fingerprint ({changes[0].key} differs) "
-                "and without a checkpoint, want one of them; start a new run"
-            )
         notary.record("genesis", _genesis(config, env.spec, programs, machine))
     elif changes:
         # What was recorded after the checkpoint was made elsewhere: put aside, not repeated.
-        _put_aside(folder, opened)
-        notary.record(
-            "resume",
-            {
-                "iteration": (opened.iteration or 0) + 1,
-                "fingerprint": run_folder.digest(print_),
-            },
-        )
+        run_folder.put_aside(folder, opened)
+        digest = run_folder.add_fingerprint(folder, print_)
+        following = {"iteration": (opened.iteration or 0) + 1, "fingerprint": digest}
+        notary.record("resume", following)
     run = Run(config, run_folder.digest(canonical), folder, programs, opened, notary)
     return run, changes
 
 
 def _changes(folder: Path, opened: Opened, machine: Fingerprint) -> list[Difference]:
-    now = run_folder.digest(fingerprint.canonical(machine))
-    if opened.fingerprint in (None, now):
+    """How this machine differs from the one that the taken records were made under."""
+    if opened.fingerprint is None:
         return []
-    stored = json.loads((folder / run_folder.FINGERPRINT).read_bytes())
+    stored = json.loads(run_folder.read_fingerprint(folder, opened.fingerprint))
     return fingerprint.differences(stored, machine)
-
-
-def _put_aside(folder: Path, opened: Opened) -> None:
-    for journal, name in ((opened.journal, "ledger"), (opened.metrics, "metrics")):
-        first = journal.count
-        dropped = journal.drop_pending()
-        if dropped:
-            path = folder / f"{name}.aside-{first:08d}.jsonl"
-            path.write_bytes(b"".join(line + b"\n" for line in dropped))
 
 
 def _genesis(

@@ -1,8 +1,8 @@
 """One run: dispatch the stages of each iteration, and let the notary settle the one before.
 
-The main thread only dispatches. A second thread waits for the outputs of an iteration, hashes them and
-writes the records, while the device computes the next iteration; so an iteration is accepted one step
-after it was dispatched, and whatever was dispatched after a halt is thrown away.
+The main thread only dispatches. A second thread waits for the outputs of an iteration, hashes them
+and writes the records, while the device computes the next iteration; so an iteration is accepted
+one step after it was dispatched, and whatever was dispatched after a halt is thrown away.
 """
 
 import math
@@ -251,9 +251,9 @@ def _values(config: Config, work: Work) -> dict[str, Any]:
     return {
         **work.info._asdict(),
         "steps": (work.iteration + 1) * steps_per_iteration(config),
-        "episodes": totals.count,
-        "episode_return": metrics.mean(totals.return_sum, totals.count),
-        "episode_length": metrics.mean(totals.length_sum, totals.count),
+        "episodes": totals.episodes,
+        "episode_return": metrics.mean(totals.return_sum, totals.episodes),
+        "episode_length": metrics.mean(totals.length_sum, totals.episodes),
         "nonfinite": totals.nonfinite,
     }
 

@@ -1,7 +1,8 @@
 """Finds a named function in a lowered program and gives it a digest of its own.
 
-A function that is traced by two programs stands in each of them as a private function of the StableHLO
-module. Cut out, with the functions that it calls, and with names made canonical, it can be compared.
+A function that is traced by two programs stands in each of them as a private function of the
+StableHLO module. Cut out, with the functions that it calls, and with names made canonical, it can
+be compared.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Metric lines: what an iteration or an evaluation measured, as one JSON line without clock times."""
+"""Metric lines: what an iteration or an evaluation measured, as JSON without clock times."""
 
 import json
 from typing import Any

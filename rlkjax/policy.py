@@ -1,8 +1,8 @@
 """The policy graph: the one forward pass that rollout, rescoring and the update trace.
 
 In native numerics the compiler may fuse the forward pass with whatever stands next to it, and so
-round it differently in the rollout (next to the sampling) than in the rescoring. `isolate` keeps the
-graph in a unit of its own, which both programs then compile alike.
+round it differently in the rollout (next to the sampling) than in the rescoring. `isolate` keeps
+the graph in a unit of its own, which both programs then compile alike.
 """
 
 from collections.abc import Callable
@@ -74,14 +74,14 @@ def make_policy(config: Config, spec: EnvSpec) -> Policy:
 def isolate(fn: Callable) -> Callable:
     """The same function, compiled in a unit that nothing outside is fused into.
 
-    On CPU the unit is a branch of a conditional whose predicate is always true, which no compiler can
-    prove: r * r mod 8 is never 5 for any integer r. (An optimization barrier is dropped there before
-    fusion, and a call is inlined.) Other backends keep a barrier.
+    On CPU the unit is a branch of a conditional whose predicate is always true, which no compiler
+    can prove: r * r mod 8 is never 5 for any integer r. (An optimization barrier is dropped there
+    before fusion, and a call is inlined.) Other backends keep a barrier.
 
     Args:
-      fn: arrays -> tree of arrays. Its name becomes the name of the function in the lowered program,
-        by which the audit finds it. The first leaf of its last argument must be a 32-bit array that
-        is not empty.
+      fn: arrays -> tree of arrays. Its name becomes the name of the function in the lowered
+        program, by which the audit finds it. The first leaf of its last argument must be a 32-bit
+        array that is not empty.
 
     Returns:
       The same mapping. Sharp edge: under vmap the predicate stays unbatched only if the arguments

@@ -1,7 +1,7 @@
 """Proximal policy optimisation: the clipped loss, and the update over epochs and minibatches."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,8 @@ from rlkjax.types import (
     UpdateInfo,
 )
 from vimejax import keys
+
+Carry = tuple[Params, Any]  # parameters, and state of the optimiser
 
 ONE_BITS = 0x3F800000  # the float32 number 1
 
@@ -68,7 +70,8 @@ def ratio_distance(ratio: Array) -> tuple[Array, Array]:
       ratio: [B] float32, positive.
 
     Returns:
-      Share that is not exactly 1, [] float32; largest distance in units in the last place, [] int32.
+      Share that is not exactly 1, [] float32; largest distance in units in the last place, []
+      int32.
     """
     bits = jax.lax.bitcast_convert_type(ratio, jnp.int32)
     ulp = jnp.abs(bits - ONE_BITS)
@@ -126,7 +129,7 @@ def ppo_loss(
 
 
 def make_optimizer(config: PPOConfig) -> optax.GradientTransformation:
-    """Adam on one flat vector, after clipping by the global norm. The rate is applied by the caller.
+    """Adam on one flat vector, after clipping by the global norm; the caller applies the rate.
 
     Args:
       config: `max_grad_norm` (None: no clipping) and `adam_epsilon`.
@@ -169,12 +172,14 @@ def make_update(
       discount_rewards: whether running reward normalisation is on.
 
     Returns:
-      (train_state, segment, rescore, advantages) -> (train_state', info). Observation statistics are
-      merged after the last epoch, so that the whole iteration sees frozen ones.
+      (train_state, segment, rescore, advantages) -> (train_state', info). Observation statistics
+      are merged after the last epoch, so that the whole iteration sees frozen ones.
     """
     optimizer = make_optimizer(config)
 
-    def minibatch_step(carry, batch: Batch, state: TrainState, learning_rate: Array):
+    def minibatch_step(
+        carry: Carry, batch: Batch, state: TrainState, learning_rate: Array
+    ) -> tuple[Carry, dict[str, Array]]:
         params, opt_state = carry
         grads, info = jax.grad(ppo_loss, has_aux=True)(
             params, batch, policy, state=state.policy, config=config
@@ -184,12 +189,14 @@ def make_update(
         params = jax.tree.map(lambda p, s: p - learning_rate * s, params, steps)
         return (params, opt_state), info
 
-    def update(state: TrainState, segment: Segment, rescored: Rescore, advantages: Advantages):
+    def update(
+        state: TrainState, segment: Segment, rescored: Rescore, advantages: Advantages
+    ) -> tuple[TrainState, UpdateInfo]:
         learning_rate = rate(state.learning_rate, state.iteration)
         samples = _samples(segment, rescored, advantages)
         run = keys.run_key(seed, keys.Stream.SHUFFLE)
 
-        def epoch(carry, number):
+        def epoch(carry: Carry, number: Array) -> tuple[Carry, dict[str, Array]]:
             key = keys.shuffle_key(run, state.iteration, number)
             batches = _shuffle(key, samples, config.minibatches)
             return jax.lax.scan(

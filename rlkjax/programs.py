@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.stages import Lowered
 
 from rlkjax import lowered
 from rlkjax.errors import ConsistencyError
@@ -48,21 +49,19 @@ def compile_stages(stages: Stages, transform: Callable = lambda stage: stage) ->
     rescored = jax.eval_shape(stages.rescore, train.policy, segment)
     advantages = jax.eval_shape(stages.advantages, train, segment, rescored)
     number = jax.ShapeDtypeStruct((), jnp.uint32)
-    arguments = Stages(
-        init=(),
-        rollout=(train.policy, world),
-        rescore=(train.policy, segment),
-        advantages=(train, segment, rescored),
-        update=(train, segment, rescored, advantages),
-        evaluate=(train.policy, number),
-    )
-    low = Stages(
-        *(
-            jax.jit(transform(stage)).lower(*given)
-            for stage, given in zip(stages, arguments, strict=True)
-        )
-    )
-    graphs = [lowered.digest(each.as_text(), GRAPH) for each in (low.rollout, low.rescore)]
+    arguments = {
+        "init": (),
+        "rollout": (train.policy, world),
+        "rescore": (train.policy, segment),
+        "advantages": (train, segment, rescored),
+        "update": (train, segment, rescored, advantages),
+        "evaluate": (train.policy, number),
+    }
+    low = {
+        name: jax.jit(transform(getattr(stages, name))).lower(*given)
+        for name, given in arguments.items()
+    }
+    graphs = [lowered.digest(low[name].as_text(), GRAPH) for name in ("rollout", "rescore")]
     if graphs[0] != graphs[1]:
         raise ConsistencyError(
             f"policy graph: rollout has {graphs[0]}, rescoring has {graphs[1]}, want one graph; "
@@ -70,6 +69,6 @@ def compile_stages(stages: Stages, transform: Callable = lambda stage: stage) ->
         )
     # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        compiled = Stages(*pool.map(lambda each: each.compile(), low))
+        compiled = Stages(**dict(zip(low, pool.map(Lowered.compile, low.values()), strict=True)))
     shapes = {"train": train, "world": world, "segment": segment}
     return Programs(compiled, shapes, graphs[0], graphs[1])

@@ -108,8 +108,8 @@ def make_rollout(
         action = sample(key, outputs)
         return action, graph.log_prob(outputs, action), value
 
-    def rollout(state: PolicyState, world: WorldState):
-        def one_step(carry: WorldState, _):
+    def rollout(state: PolicyState, world: WorldState) -> tuple[WorldState, Segment, EpisodeTotals]:
+        def one_step(carry: WorldState, _: None) -> tuple[WorldState, tuple[Segment, Episodes]]:
             action, log_prob, value = act(state, carry.stream)
             stream_state, step = stream.step(carry.stream, policy.distribution.to_env(action))
             episodes, finished = _count(carry.episodes, step)
@@ -128,7 +128,7 @@ def make_rollout(
 
         world, (segment, finished) = jax.lax.scan(one_step, world, length=unroll_length)
         totals = EpisodeTotals(
-            count=jnp.sum(segment.terminated | segment.truncated, dtype=jnp.int32),
+            episodes=jnp.sum(segment.terminated | segment.truncated, dtype=jnp.int32),
             return_sum=jnp.sum(finished.return_),
             length_sum=jnp.sum(finished.length),
             nonfinite=jnp.sum(segment.info["nonfinite"]),
@@ -141,9 +141,9 @@ def make_rollout(
 def make_rescore(graph: PolicyGraph) -> RescoreFn:
     """Builds the training side's own forward pass over the bytes of a segment.
 
-    The value after a step is that of the next stored observation where the episode goes on; where it
-    was truncated, and after the last step, the value of the observation before any reset. After a
-    termination the value is never used and stays the stored one.
+    The value after a step is that of the next stored observation where the episode goes on; where
+    it was truncated, and after the last step, the value of the observation before any reset. After
+    a termination the value is never used, and is that of the next stored observation.
 
     Args:
       graph: the shared units of the policy.

@@ -16,6 +16,7 @@ from rlkjax.errors import ConsistencyError, InputError
 
 CONFIG = "config.json"
 FINGERPRINT = "fingerprint.json"
+FINGERPRINTS = "fingerprints"  # those that resume records name
 LEDGER = "ledger.jsonl"
 METRICS = "metrics.jsonl"
 TIMING = "timing.jsonl"
@@ -30,6 +31,7 @@ class Opened(NamedTuple):
       metrics: the file of metric lines.
       iteration: of the checkpoint to go on from; None to start at the beginning.
       manifest: digest of that checkpoint's manifest, as recorded.
+      recorded: iterations of all checkpoints up to that one.
       fingerprint: digest that the run is recorded under at present; None for a new run.
     """
 
@@ -38,6 +40,7 @@ class Opened(NamedTuple):
     metrics: Journal
     iteration: int | None
     manifest: str | None
+    recorded: tuple[int, ...]
     fingerprint: str | None
 
 
@@ -83,7 +86,7 @@ def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
     write_file(folder / CONFIG, config)
     write_file(folder / FINGERPRINT, fingerprint)
     return Opened(
-        ledger.EMPTY, Journal(folder / LEDGER), Journal(folder / METRICS), None, None, None
+        ledger.EMPTY, Journal(folder / LEDGER), Journal(folder / METRICS), None, None, (), None
     )
 
 
@@ -122,15 +125,79 @@ def reopen(folder: Path, config: bytes) -> Opened:
     last = records[count - 1] if count else {}
     journal.take(count)
     metrics.take(sum(record["kind"] in METRICS_KINDS for record in records[:count]))
-    fingerprints = [each["fingerprint"] for each in records if "fingerprint" in each]
+    fingerprints = [each["fingerprint"] for each in records[:count] if "fingerprint" in each]
     return Opened(
         ledger.follow(ledger.EMPTY, lines[:count]),
         journal,
         metrics,
         last.get("iteration"),
         last.get("manifest"),
+        tuple(each["iteration"] for each in records[:count] if each["kind"] == "checkpoint"),
         fingerprints[-1] if fingerprints else None,
     )
+
+
+def read_fingerprint(folder: Path, wanted: str) -> bytes:
+    """A fingerprint that the ledger names.
+
+    Args:
+      folder: the run folder.
+      wanted: its digest, 64 hex digits.
+
+    Returns:
+      Its canonical bytes.
+
+    Raises:
+      ConsistencyError: no file of the folder has that digest.
+    """
+    for path in (folder / FINGERPRINT, folder / FINGERPRINTS / f"{wanted}.json"):
+        if path.is_file() and digest(_read(path)) == wanted:
+            return _read(path)
+    raise ConsistencyError(
+        f"run folder {folder}: got no fingerprint of digest {wanted}, want the file that the "
+        "ledger names; restore it from a copy"
+    )
+
+
+def add_fingerprint(folder: Path, data: bytes) -> str:
+    """Keeps the fingerprint under which a run is resumed.
+
+    Args:
+      folder: the run folder.
+      data: its canonical bytes.
+
+    Returns:
+      Its digest, 64 hex digits.
+
+    Raises:
+      MachineError: no space.
+      InputError: the place cannot be written.
+    """
+    path = folder / FINGERPRINTS / f"{digest(data)}.json"
+    make(path.parent)
+    write_file(path, data)
+    return digest(data)
+
+
+def put_aside(folder: Path, opened: Opened) -> None:
+    """Moves what was recorded after the checkpoint into files of its own, out of the ledger's way.
+
+    Args:
+      folder: the run folder.
+      opened: the folder, as it was reopened.
+
+    Raises:
+      MachineError: no space.
+      InputError: the place cannot be written.
+    """
+    for journal, name in ((opened.journal, "ledger"), (opened.metrics, "metrics")):
+        first = journal.count
+        lines = _read(folder / f"{name}.jsonl").split(b"\n")[first:-1]
+        if lines:
+            aside = folder / f"{name}.aside-{first:08d}.jsonl"
+            write_file(aside, b"".join(line + b"\n" for line in lines))
+            journal.drop_pending()
+    checkpoint.discard(folder, opened.recorded)
 
 
 def _last_checkpoint(folder: Path, records: list[dict[str, Any]]) -> int:

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save as to_bytes
 
 from rlkjax.atomic import write_file
-
-FOLDER = "segments"
+from rlkjax.audit.artifacts import SEGMENTS
+from rlkjax.audit.tensors import pack
 
 
 def path_of(folder: Path, iteration: int) -> Path:
@@ -20,7 +19,7 @@ def path_of(folder: Path, iteration: int) -> Path:
     Returns:
       The file.
     """
-    return Path(folder) / FOLDER / f"{iteration:08d}.safetensors"
+    return Path(folder) / SEGMENTS / f"{iteration:08d}.safetensors"
 
 
 def keep(folder: Path, iteration: int, fields: dict[str, np.ndarray], which: str) -> None:
@@ -40,7 +39,7 @@ def keep(folder: Path, iteration: int, fields: dict[str, np.ndarray], which: str
         return
     path = path_of(folder, iteration)
     path.parent.mkdir(exist_ok=True)
-    write_file(path, to_bytes(dict(sorted(fields.items()))))
+    write_file(path, pack(fields))
     if which == "last":
         for old in path.parent.glob("*.safetensors"):
             if old != path:

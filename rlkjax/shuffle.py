@@ -1,8 +1,8 @@
 """A drawn order of samples from integer arithmetic alone: cheap, and the same on every backend.
 
-A Feistel network over the next power of two permutes its domain; numbers that fall outside the range
-walk on until they are inside. Sorting random words, as `jax.random.permutation` does, costs ten times as
-much on a CPU.
+A Feistel network over the next power of two permutes its domain; numbers that fall outside the
+range walk on until they are inside. Sorting random words, as `jax.random.permutation` does, costs
+ten times as much on a CPU.
 """
 
 import jax

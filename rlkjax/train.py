@@ -1,4 +1,4 @@
-"""`python -m rlkjax.train --config FILE`: train a policy, every rollout hashed before it is used."""
+"""`python -m rlkjax.train --config FILE`: train, with every rollout hashed before it is used."""
 
 import argparse
 import json
@@ -20,8 +20,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line of `train`."""
     made = argparse.ArgumentParser(
         prog="python -m rlkjax.train",
-        description="Train a policy with PPO. Every rollout is hashed before it is used and checked "
-        "again by the training side; a run whose bits differ stops.",
+        description="Train a policy with PPO. Every rollout is hashed before it is used and "
+        "checked again by the training side; a run whose bits differ stops.",
         epilog="exit status: 0 good; 1 a consistency failure; 2 wrong use or input; 3 the machine "
         "cannot do what was asked",
     )

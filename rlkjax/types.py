@@ -132,13 +132,13 @@ class EpisodeTotals(NamedTuple):
     """Sums over the episodes that ended inside one segment.
 
     Attributes:
-      count: [] int32, episodes.
+      episodes: [] int32, how many.
       return_sum: [] float32, reward units.
       length_sum: [] int32, steps.
       nonfinite: [] int32, steps that the NaN guard replaced.
     """
 
-    count: Array
+    episodes: Array
     return_sum: Array
     length_sum: Array
     nonfinite: Array
@@ -171,7 +171,7 @@ class Advantages(NamedTuple):
 
 
 class UpdateInfo(NamedTuple):
-    """Diagnostics of one update. Each is a [] float32 mean over its minibatches unless it says else.
+    """Diagnostics of one update: [] float32 means over its minibatches, unless they say else.
 
     Attributes:
       policy_loss: clipped surrogate, negated.
@@ -182,7 +182,7 @@ class UpdateInfo(NamedTuple):
       grad_norm: global norm before clipping.
       learning_rate: rate used.
       first_ratio_not_one: share of ratios of the very first minibatch that are not exactly 1.
-      first_ratio_ulp: [] int32, largest distance of those ratios from 1, in units in the last place.
+      first_ratio_ulp: [] int32, largest distance of those ratios from 1, in last-place units.
       ratio_not_one: share over all minibatches.
       ratio_ulp: [] int32, largest distance over all minibatches.
     """

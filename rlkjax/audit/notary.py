@@ -1,4 +1,4 @@
-"""The notary: takes a digest of what each side holds, and writes it down before the other may use it.
+"""The notary: takes a digest of what each side holds, and writes it down before it may be used.
 
 It runs on a thread of its own, on finished host copies, while the device computes the next stage.
 """
@@ -12,9 +12,8 @@ import numpy as np
 from rlkjax.audit import ledger, merkle
 from rlkjax.audit.journal import Journal
 from rlkjax.audit.ledger import Chain
+from rlkjax.audit.records import CLAIMS, POLICY
 from rlkjax.errors import ConsistencyError
-
-CLAIMS = ("log_prob", "value")  # what the rollout claims and the rescoring recomputes
 
 Fields = Mapping[str, np.ndarray]
 
@@ -62,7 +61,7 @@ def state_roots(fields: Fields, sequence: int) -> tuple[str, str]:
       64 hex digits for all tensors; 64 hex digits for those below "policy/".
     """
     leaves = dict(zip(sorted(fields), merkle.tensor_leaves(fields, sequence), strict=True))
-    policy = [leaf for name, leaf in leaves.items() if name.startswith("policy/")]
+    policy = [leaf for name, leaf in leaves.items() if name.startswith(POLICY)]
     return merkle.root(list(leaves.values())).hex(), merkle.root(policy).hex()
 
 

@@ -1,7 +1,7 @@
 """The tap: turns device arrays into named host arrays, whose bytes are then hashed.
 
-It takes finished values that a program returned as ordinary outputs; it adds nothing to a program and
-cannot change its bits. It is the only file of the audit that knows JAX.
+It takes finished values that a program returned as ordinary outputs; it adds nothing to a program
+and cannot change its bits. It is the only file of the audit that knows JAX.
 """
 
 from typing import Any

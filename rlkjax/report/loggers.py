@@ -1,4 +1,4 @@
-"""Where settled iterations are logged beside the ledger: timing.jsonl always, others if asked for."""
+"""Where settled iterations are logged beside the ledger: timing.jsonl, and others if asked for."""
 
 import contextlib
 import json

@@ -1,0 +1,1 @@
+"""Drivers of other trainers, each a process of its own under its own default flags."""
