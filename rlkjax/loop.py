@@ -293,6 +293,46 @@ def _settle_checkpoint(run: Run, work: Work) -> None:
     checkpoint.prune(run.folder, run.config.checkpoint.keep)
 
 
+def pipeline(
+    run: Run,
+    state: TrainState,
+    world: WorldState,
+    numbers: range,
+    *,
+    dispatch_fn: Callable[..., Work] = dispatch,
+    settle_fn: Callable[..., tuple[Any, str]] = settle,
+) -> Iterator[Any]:
+    """Dispatches iterations while a second thread settles the one before.
+
+    Args:
+      run: the run.
+      state: of the learner before the first of them.
+      world: of the environments before the first of them.
+      numbers: iterations to run.
+      dispatch_fn: starts one iteration.
+      settle_fn: waits for one iteration and accepts it.
+
+    Yields:
+      What `settle_fn` says of each iteration, in order.
+
+    Raises:
+      ConsistencyError: a bit differs; the ledger ends with a halt record.
+      MachineError: no space.
+    """
+    _, policy = state_roots(tap.fields(state), numbers.start)
+    pending: Future | None = None
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="notary") as notary:
+        for iteration in numbers:
+            work = dispatch_fn(run, state, world, iteration)
+            state, world = work.after, work.world
+            if pending is not None:
+                settled, policy = pending.result()
+                yield settled
+            pending = notary.submit(settle_fn, run, work, policy)
+        if pending is not None:
+            yield pending.result()[0]
+
+
 def train(run: Run, dispatch_fn: Callable[..., Work] = dispatch) -> Iterator[Settled]:
     """Runs all iterations that are left, yielding each once it is settled.
 
@@ -308,16 +348,5 @@ def train(run: Run, dispatch_fn: Callable[..., Work] = dispatch) -> Iterator[Set
       MachineError: no space.
     """
     state, world = start(run)
-    first = first_iteration(run)
-    _, policy = state_roots(tap.fields(state), first)
-    pending: Future | None = None
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="notary") as notary:
-        for iteration in range(first, iterations(run.config)):
-            work = dispatch_fn(run, state, world, iteration)
-            state, world = work.after, work.world
-            if pending is not None:
-                settled, policy = pending.result()
-                yield settled
-            pending = notary.submit(settle, run, work, policy)
-        if pending is not None:
-            yield pending.result()[0]
+    left = range(first_iteration(run), iterations(run.config))
+    yield from pipeline(run, state, world, left, dispatch_fn=dispatch_fn)
