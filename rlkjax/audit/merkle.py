@@ -6,6 +6,7 @@ A tree of n leaves splits at the largest power of two below n, which is the same
 neighbours level by level and carrying a last odd node up unchanged.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,9 @@ import numpy as np
 from rlkjax.errors import ConsistencyError, InputError
 
 DTYPES = ("bool", "float16", "float32", "int32", "uint8", "uint32")
+# Looked up, since NumPy takes microseconds to spell the name of a dtype.
+_NAMES = {np.dtype(name).newbyteorder(order): name for name in DTYPES for order in "<>"}
+_LITTLE = {dtype: np.dtype(name).newbyteorder("<") for dtype, name in _NAMES.items()}
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 
 # Above this size the copy that joins header and bytes costs more than a second update call.
@@ -132,18 +136,25 @@ def canonical_array(name: str, array: Any) -> np.ndarray:
       InputError: another dtype.
     """
     array = np.asarray(array)
-    if array.dtype.name not in DTYPES:
+    if array.dtype not in _NAMES:
         raise InputError(
             f"field {name!r}: got dtype {array.dtype.name}, want one of {', '.join(DTYPES)}; "
             "convert it on purpose before it is hashed"
         )
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return np.asarray(array, dtype=_LITTLE[array.dtype], order="C")
 
 
-def _header_prefix(name: str, dtype: str, shape: tuple[int, ...], sequence: int) -> bytes:
-    header = {"dtype": dtype, "field": name, "sequence": sequence, "shape": shape, "step": 0}
+@functools.lru_cache(maxsize=4096)
+def _header_parts(name: str, dtype: str, shape: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """The bytes of a header before its sequence number, and those between it and its step."""
+    head = canonical_json({"dtype": dtype, "field": name})[: -len(b"}")] + b',"sequence":'
+    return head, b"," + canonical_json({"shape": shape, "step": 0})[len(b"{") : -len(b"0}")]
+
+
+def _header_prefix(name: str, array: np.ndarray, shape: tuple[int, ...], sequence: int) -> bytes:
     # `step` sorts last, so that every step of a field shares all bytes before its number.
-    return canonical_json(header)[: -len(b"0}")]
+    head, tail = _header_parts(name, _NAMES[array.dtype], shape)
+    return head + b"%d" % sequence + tail
 
 
 def _column(prefix: bytes, tails: Sequence[bytes], array: np.ndarray) -> list[bytes]:
@@ -187,7 +198,7 @@ def segment_leaves(fields: Mapping[str, Any], sequence: int) -> list[bytes]:
     steps = len(arrays[0]) if arrays else 0
     tails = [b"%d}" % step for step in range(steps)]
     columns = [
-        _column(_header_prefix(name, array.dtype.name, array.shape[1:], sequence), tails, array)
+        _column(_header_prefix(name, array, array.shape[1:], sequence), tails, array)
         for name, array in zip(names, arrays, strict=True)
     ]
     return [leaf for row in zip(*columns, strict=True) for leaf in row]
@@ -209,7 +220,7 @@ def tensor_leaves(fields: Mapping[str, Any], sequence: int) -> list[bytes]:
     leaves = []
     for name in sorted(fields):
         array = canonical_array(name, fields[name])
-        prefix = _header_prefix(name, array.dtype.name, array.shape, sequence)
+        prefix = _header_prefix(name, array, array.shape, sequence)
         leaves += _column(prefix, [b"0}"], array)
     return leaves
 

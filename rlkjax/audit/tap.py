@@ -4,6 +4,7 @@ It takes finished values that a program returned as ordinary outputs; it adds no
 and cannot change its bits. It is the only file of the audit that knows JAX.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -24,6 +25,18 @@ def _name(path: tuple) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
+@functools.lru_cache(maxsize=64)
+def _names(structure: jax.tree_util.PyTreeDef) -> tuple[str, ...]:
+    """Paths of the leaves of a structure, in order; spelt once, as every iteration has the same."""
+    tree = jax.tree.unflatten(structure, range(structure.num_leaves))
+    names = tuple(_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0])
+    if len(set(names)) != len(names):
+        raise InputError(
+            "tap: got two leaves with one path, want a tree whose paths are unique; rename one"
+        )
+    return names
+
+
 def fields(tree: Any) -> dict[str, np.ndarray]:
     """All leaves of a tree by path, on the host. Waits until each is computed.
 
@@ -37,13 +50,8 @@ def fields(tree: Any) -> dict[str, np.ndarray]:
     Raises:
       InputError: two leaves have one path.
     """
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    named = {_name(path): _host(leaf) for path, leaf in leaves}
-    if len(named) != len(leaves):
-        raise InputError(
-            "tap: got two leaves with one path, want a tree whose paths are unique; rename one"
-        )
-    return named
+    leaves, structure = jax.tree.flatten(tree)
+    return dict(zip(_names(structure), map(_host, leaves), strict=True))
 
 
 def shapes(tree: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
