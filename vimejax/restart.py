@@ -39,14 +39,6 @@ def _start(env: Environment, episode_key: Array) -> Start:
     return state, ts.obs
 
 
-def _blank(shape: jax.ShapeDtypeStruct, n: int) -> Array:
-    if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
-        data = jax.eval_shape(jax.random.key_data, shape)
-        words = jnp.zeros((n, *data.shape), data.dtype)
-        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(shape))
-    return jnp.zeros((n, *shape.shape), shape.dtype)
-
-
 def dense(env: Environment, episode_keys: Array, ended: Array, old: Start) -> Start:
     """Resets all environments and keeps the starts of the ended ones.
 
@@ -113,7 +105,7 @@ def begin(env: Environment, episode_keys: Array) -> Start:
     """
     n = episode_keys.shape[0]
     shapes = jax.eval_shape(lambda key: _start(env, key), episode_keys[0])
-    blank = jax.tree.map(lambda shape: _blank(shape, n), shapes)
+    blank = jax.tree.map(lambda shape: jnp.zeros((n, *shape.shape), shape.dtype), shapes)
     return restart(env, episode_keys, jnp.ones((n,), jnp.bool_), blank)
 
 
