@@ -1,6 +1,5 @@
 """Small runs: their programs are compiled once a session, whatever test asks for them."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +38,14 @@ def small(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def configure(small):
+    """The small config with some keys changed: configure("ppo.epochs=1") -> Config."""
+    from rlkjax import config as configs
+
+    return lambda *overrides: configs.load_config(small, overrides)
+
+
+@pytest.fixture(scope="session")
 def programs_of():
     """(config, env) -> stages and programs; each program config is compiled once."""
     from rlkjax import config as configs
@@ -58,13 +65,12 @@ def programs_of():
 
 
 @pytest.fixture(scope="session")
-def world(small, programs_of) -> Callable[..., World]:
+def world(configure, programs_of) -> Callable[..., World]:
     """The small run with some keys changed: world("ppo.epochs=1") -> World."""
-    from rlkjax import config as configs
     from rlkjax import launch
 
     def build(*overrides: str) -> World:
-        config = configs.load_config(small, overrides)
+        config = configure(*overrides)
         env = launch.make_environment(config)
         return World(config, env, *programs_of(config, env))
 
@@ -73,7 +79,7 @@ def world(small, programs_of) -> Callable[..., World]:
 
 @pytest.fixture
 def shared_programs(monkeypatch, programs_of):
-    """Lets `launch.prepare`, and so the train command in this process, use compiled programs again."""
+    """Lets `launch.prepare`, and so the train command in this process, reuse programs."""
     from rlkjax import launch
 
     pending = []
@@ -90,17 +96,14 @@ def shared_programs(monkeypatch, programs_of):
 
 
 @pytest.fixture
-def prepare(small, shared_programs):
+def prepare(configure, shared_programs):
     """A run ready for `loop.train`: prepare(folder, "seed=1", resume=True) -> Run."""
-    from rlkjax import config as configs
     from rlkjax import launch, run_folder
 
     def build(folder: Path, *overrides: str, resume: bool = False, machine=None):
         run_folder.make(folder)
-        config = configs.load_config(small, overrides)
-        return launch.prepare(
-            config, folder, resume=resume, machine=machine or {"device.platform": "cpu"}
-        )[0]
+        machine = machine or {"device.platform": "cpu"}
+        return launch.prepare(configure(*overrides), folder, resume=resume, machine=machine)[0]
 
     return build
 
@@ -116,10 +119,3 @@ def command(small, shared_programs, capsys):
         return status, *capsys.readouterr()
 
     return run
-
-
-def replace(record, **changes):
-    """A frozen record with some fields changed, whichever kind of record it is."""
-    if dataclasses.is_dataclass(record):
-        return dataclasses.replace(record, **changes)
-    return record._replace(**changes)

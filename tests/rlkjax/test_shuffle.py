@@ -61,7 +61,8 @@ def test_neighbours_part():
 
 
 def test_large_orders_spread_each_number_over_all_minibatches():
-    # 400 orders of 25,600 samples in 16 minibatches: 15 degrees of freedom, above 37.7 once in 1000.
+    # 400 orders of 25,600 samples in 16 minibatches: with 15 degrees of freedom above 37.7 once in
+    # 1000.
     orders = np.asarray(drawn_many(jax.random.split(jax.random.key(2), 400), 25_600))
     for number in (0, 1, 12_800, 25_599):
         minibatch = np.argmax(orders == number, 1) // 1600
