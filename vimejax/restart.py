@@ -40,7 +40,7 @@ def _start(env: Environment, episode_key: Array) -> Start:
 
 
 def dense(env: Environment, episode_keys: Array, ended: Array, old: Start) -> Start:
-    """Resets all environments and keeps the starts of the ended ones.
+    """Resets all environments and keeps the starts of the ended ones; nothing, if none has ended.
 
     Args:
       env: the environment.
@@ -51,8 +51,13 @@ def dense(env: Environment, episode_keys: Array, ended: Array, old: Start) -> St
     Returns:
       State tree [N, ...] and obs [N, O] float32.
     """
-    fresh = jax.vmap(lambda key: _start(env, key))(episode_keys)
-    return select(ended, fresh, old)
+
+    def some(now: Start) -> Start:
+        fresh = jax.vmap(lambda key: _start(env, key))(episode_keys)
+        return select(ended, fresh, now)
+
+    # Most steps end no episode, and the draws of a reset cost as much as a step.
+    return jax.lax.cond(jnp.any(ended), some, lambda now: now, old)
 
 
 def chunked(env: Environment, episode_keys: Array, ended: Array, old: Start) -> Start:

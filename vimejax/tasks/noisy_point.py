@@ -4,6 +4,9 @@ Written for this package, as the standard case with fresh randomness at every st
 integrator with drawn acceleration: v' = v + dt (6 action + push), p' = p + dt v', with push uniform
 in [-3, 3) per axis: of half the motor's strength. Uniform bits, unlike a normal draw, need no
 elementary function, so that the disturbance has the same bits on every device.
+
+Scale: over 200 steps the mean return is -616 with no action, -688 with random ones and -3.0 under
+the controller 20 (0 - p) - 4 v; a mean return of -10 or better counts as solved.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,8 @@
 """sparse_grid: find the one rewarded corner of a square room; nothing else is ever rewarded.
 
 Source: the grid world of Sutton and Barto (2018), "Reinforcement Learning", section 3.5 (a move
-into a wall leaves the place unchanged), with one terminal goal of reward 1 and drawn starts.
+into a wall leaves the place unchanged), with one terminal goal of reward 1 and drawn starts. The
+furthest start is 2 (size - 1) steps away; a mean return of 0.95 or better counts as solved.
 """
 
 from typing import NamedTuple
