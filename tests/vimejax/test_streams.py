@@ -20,6 +20,7 @@ REAL = ("cartpole", "mountain_car_continuous", "noisy_point", "pendulum", "spars
 PROBES = ("probe_both", "probe_delayed")
 # XLA fuses pendulum's cost of three products otherwise for one environment than for many.
 SLOW = pytest.mark.slow
+FAST = ("cartpole", "noisy_point", "sparse_grid")
 NOT_ALONE = {"pendulum": {".reward"}}
 
 
@@ -56,7 +57,7 @@ def test_keys_of_the_first_eight_are_equal_among_8_and_4096():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=SLOW if name in PROBES else ()) for name in REAL + PROBES]
+    "name", [pytest.param(name, marks=SLOW if name not in FAST else ()) for name in REAL + PROBES]
 )
 def test_environment_17_among_8_and_alone(name):
     eight, alone = environment_17(name, range(10, 18)), environment_17(name, (17,))

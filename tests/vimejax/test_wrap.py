@@ -1,6 +1,7 @@
 """Action repeat, time limit, NaN guard and stream: one rule each, with the value that shows it."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -108,6 +109,7 @@ def test_a_wrapper_is_refused_twice():
 # --- NaN guard ------------------------------------------------------------------------------------
 
 
+@functools.cache
 def faulty_run(value, costly=False, num_envs=8, steps=10):
     """Eight accumulators; environment 3 gets `value` as its action at step 5."""
     env = wrap.time_limit(wrap.nan_guard(worlds.accumulator()), 50)
