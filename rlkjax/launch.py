@@ -131,6 +131,7 @@ def _genesis(
         "platform": str(machine.get("device.platform", "cpu")),
         "environment": {
             "name": spec.name,
+            "backend": spec.backend,
             "dt": float(spec.dt).hex(),
             "substeps": spec.substeps,
             "obs_size": spec.obs_size,

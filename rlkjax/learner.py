@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlkjax import normalize, ppo
+from rlkjax import normalize, optimizer, reward
 from rlkjax.config import Config, iterations
 from rlkjax.evaluate import make_evaluate
 from rlkjax.gae import gae
@@ -19,14 +19,13 @@ from rlkjax.rollout import init_episodes, make_rescore, make_rollout, policy_gra
 from rlkjax.types import (
     Advantages,
     Array,
-    LearningRate,
     PolicyState,
     Rescore,
-    RewardScale,
     Segment,
     TrainState,
     WorldState,
 )
+from rlkjax.update import make_update
 from vimejax import keys, wrap
 from vimejax.types import Environment
 
@@ -75,11 +74,11 @@ def make_stages(config: Config, env: Environment) -> Stages:
         ),
         rescore=make_rescore(graph),
         advantages=_make_advantages(config),
-        update=ppo.make_update(
+        update=make_update(
             policy,
             config.ppo,
             seed=config.seed,
-            discount_rewards=config.reward.normalize == "running",
+            normalize_reward=config.reward.normalize == "running",
         ),
         evaluate=make_evaluate(config, policy, env),
     )
@@ -88,8 +87,6 @@ def make_stages(config: Config, env: Environment) -> Stages:
 def _make_init(config: Config, policy: Policy, stream: wrap.Stream) -> Callable:
     """The stage that makes the state of iteration 0 from the seed alone."""
     num_envs = config.rollout.num_envs
-    schedule = config.ppo.learning_rate_schedule
-    slope = config.ppo.learning_rate / iterations(config) if schedule == "linear" else 0.0
 
     def environment_keys() -> Array:
         run = keys.run_key(config.seed, keys.Stream.TRAIN)
@@ -101,9 +98,9 @@ def _make_init(config: Config, policy: Policy, stream: wrap.Stream) -> Callable:
         params = policy.init(keys.run_key(config.seed, keys.Stream.INIT))
         state = TrainState(
             policy=PolicyState(params, normalize.init(stream.spec.obs_size)),
-            optimizer=ppo.make_optimizer(config.ppo).init(params),
-            learning_rate=LearningRate(jnp.float32(config.ppo.learning_rate), jnp.float32(slope)),
-            reward_scale=RewardScale(normalize.init(1), jnp.zeros(num_envs, jnp.float32)),
+            optimizer=optimizer.make_optimizer(config.ppo).init(params),
+            learning_rate=optimizer.make_learning_rate(config.ppo, iterations(config)),
+            reward_scale=reward.init_scale(num_envs),
             iteration=jnp.zeros((), jnp.uint32),
         )
         stream_state, _ = stream.init(environment_keys())
@@ -116,12 +113,8 @@ def _make_advantages(config: Config) -> Callable:
     """The stage that turns rewards and values into advantages."""
 
     def advantages(state: TrainState, segment: Segment, rescored: Rescore) -> Advantages:
-        reward = segment.reward.astype(jnp.float32) * config.reward.scale
-        if config.reward.normalize == "running":
-            variance = state.reward_scale.stats.variance[0]
-            reward = reward * jax.lax.rsqrt(variance + 1e-8)
         return gae(
-            reward,
+            reward.scaled(config.reward, state.reward_scale, segment.reward),
             rescored.value,
             rescored.bootstrap_value,
             terminated=segment.terminated,

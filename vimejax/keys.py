@@ -87,6 +87,19 @@ def step_key(episode: Array, step: Array | int, purpose: Purpose) -> Array:
     return jax.random.fold_in(jax.random.fold_in(episode, step), int(purpose))
 
 
+def substep_key(step: Array, index: Array | int) -> Array:
+    """Key of one sub-step of a step that repeats its action; to be consumed once.
+
+    Args:
+      step: [] key from `step_key`.
+      index: [] int32, 0 for the first sub-step.
+
+    Returns:
+      [] typed key.
+    """
+    return jax.random.fold_in(step, index)
+
+
 def shuffle_key(run: Array, iteration: Array | int, epoch: Array | int) -> Array:
     """Key for the order of samples in one epoch of one iteration; to be consumed once.
 

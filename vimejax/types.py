@@ -68,6 +68,7 @@ class EnvSpec:
       dt: seconds of simulated time that one physics substep advances.
       substeps: physics substeps in one step.
       costly_reset: a reset costs more than a step, so that only ended episodes should be reset.
+      backend: the engine's backend; empty for a native task.
     """
 
     name: str
@@ -77,6 +78,7 @@ class EnvSpec:
     dt: float = 1.0
     substeps: int = 1
     costly_reset: bool = False
+    backend: str = ""
 
 
 ResetFn = Callable[[Array], tuple[State, Timestep]]

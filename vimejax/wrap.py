@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from vimejax.errors import SpecError
-from vimejax.keys import Purpose, episode_key, step_key
+from vimejax.keys import Purpose, episode_key, step_key, substep_key
 from vimejax.restart import begin, restart, select
 from vimejax.types import Array, Environment, EnvSpec, Info, InfoRule, State, Timestep
 
@@ -65,7 +65,7 @@ def action_repeat(env: Environment, n: int) -> Environment:
 
     The reward is the sum, from the first sub-step to the last; each info entry follows its declared
     rule (sum, last or max). After an ending inside the group nothing moves and nothing is added.
-    Sub-step i draws with fold_in(key of the group, i).
+    Sub-step i draws with substep_key(key of the group, i).
 
     Args:
       env: the environment.
@@ -93,7 +93,7 @@ def action_repeat(env: Environment, n: int) -> Environment:
     def step(state: State, action: Array, key: Array) -> tuple[State, Timestep]:
         def substep(carry: tuple[_Group, Array], index: Array) -> tuple[tuple[_Group, Array], None]:
             group, repeats = carry
-            new_state, new = env.step(group.state, action, jax.random.fold_in(key, index))
+            new_state, new = env.step(group.state, action, substep_key(key, index))
             shown = select(index == 0, new, _fold(rules, group.shown, new))
             now = _Group(new_state, shown, new.terminated | new.truncated)
             one_more = repeats + jnp.where(group.ended, jnp.int32(0), jnp.int32(1))

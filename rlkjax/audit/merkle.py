@@ -11,15 +11,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rlkjax.errors import ConsistencyError, InputError
 
 DTYPES = ("bool", "float16", "float32", "int32", "uint8", "uint32")
+_ORDERS: tuple[Literal["<", ">"], ...] = ("<", ">")
 # Looked up, since NumPy takes microseconds to spell the name of a dtype.
-_NAMES = {np.dtype(name).newbyteorder(order): name for name in DTYPES for order in "<>"}
+_NAMES = {np.dtype(name).newbyteorder(order): name for name in DTYPES for order in _ORDERS}
 _LITTLE = {dtype: np.dtype(name).newbyteorder("<") for dtype, name in _NAMES.items()}
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 

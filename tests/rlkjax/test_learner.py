@@ -184,3 +184,46 @@ def test_a_state_of_half_precision_rewards_is_recorded_as_such(configure):
         "autotune=true",
     ]
     assert launch.switches(configure()) == []
+
+
+@pytest.mark.slow
+def test_no_key_is_used_twice_in_any_stage(world):
+    stages = world().stages
+    with jax.debug_key_reuse(True):
+        train, state = jax.jit(stages.init)()
+        state, segment, _ = jax.jit(stages.rollout)(train.policy, state)
+        rescored = jax.jit(stages.rescore)(train.policy, segment)
+        advantages = jax.jit(stages.advantages)(train, segment, rescored)
+        jax.jit(stages.update)(train, segment, rescored, advantages)
+        jax.jit(stages.evaluate)(train.policy, jnp.uint32(0))
+
+
+FIRST_BYTES = """
+import hashlib, sys
+from rlkjax.platform import flags
+flags.prepare("cpu")
+import jax
+from rlkjax import config, launch
+from rlkjax.audit import merkle, tap
+from rlkjax.learner import make_stages
+
+read = config.load_config(sys.argv[1])
+stages = make_stages(read, launch.make_environment(read))
+train, world = jax.jit(stages.init)()
+segment = jax.jit(stages.rollout)(train.policy, world)[1]
+leaves = merkle.tensor_leaves(tap.fields((train, segment)), 0)
+print(len(jax.devices()), merkle.root(leaves).hex())
+"""
+
+
+@pytest.mark.slow
+def test_weights_and_first_actions_do_not_depend_on_the_number_of_devices(small, python):
+    found = {}
+    for count in (1, 4):
+        ran = python(
+            FIRST_BYTES, str(small), XLA_FLAGS=f"--xla_force_host_platform_device_count={count}"
+        )
+        devices, root = ran.stdout.split()
+        found[int(devices)] = root
+    assert sorted(found) == [1, 4]
+    assert found[1] == found[4]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from rlkjax import normalize, ppo
+from rlkjax import normalize, optimizer, ppo, reward
 from rlkjax.config import PPOConfig
 from rlkjax.distribution import Distribution
 from rlkjax.policy import Policy
@@ -156,7 +156,7 @@ def test_ratio_distance_counts_places():
 
 def rates(initial, slope, iterations):
     schedule = LearningRate(jnp.float32(initial), jnp.float32(slope))
-    return [float(ppo.rate(schedule, jnp.uint32(each))) for each in iterations]
+    return [float(optimizer.rate(schedule, jnp.uint32(each))) for each in iterations]
 
 
 def test_the_rate_falls_linearly_and_stops_at_zero():
@@ -165,10 +165,10 @@ def test_the_rate_falls_linearly_and_stops_at_zero():
 
 
 def first_step(gradient, **changes):
-    optimizer = ppo.make_optimizer(dataclasses.replace(CONFIG, **changes))
+    adam = optimizer.make_optimizer(dataclasses.replace(CONFIG, **changes))
     params = {"a": jnp.zeros(1, jnp.float32), "b": jnp.zeros(1, jnp.float32)}
     grads = {name: jnp.array([g], jnp.float32) for name, g in zip("ab", gradient, strict=True)}
-    step, _ = optimizer.update(grads, optimizer.init(params))
+    step, _ = adam.update(grads, adam.init(params))
     return [float(step["a"][0]), float(step["b"][0])]
 
 
@@ -186,6 +186,17 @@ def test_gradients_are_clipped_by_their_global_norm():
     assert got == pytest.approx([0.75, 0.8], rel=1e-5)
 
 
+def test_second_moments_below_the_normal_range_are_flushed():
+    # The rule of native numerics on a CPU: what is below 2^-126 is 0, in Adam as anywhere. A
+    # gradient of 1e-20 has the square 1e-40; one of 1e-18 has 1e-36, of which Adam keeps 1/1000.
+    adam = optimizer.make_optimizer(CONFIG)
+    for gradient, second in ((1e-20, 0.0), (1e-18, 1e-39), (1e-15, 1e-33)):
+        grads = {"w": jnp.array([gradient], jnp.float32)}
+        _, state = jax.jit(adam.update)(grads, adam.init(grads))
+        (nu,) = (float(x[0]) for x in jax.tree.leaves(state[0].nu))
+        assert nu == pytest.approx(second if second >= 2.0**-126 else 0.0, rel=1e-5, abs=0.0)
+
+
 def test_discounted_returns_for_the_reward_scale():
     # gamma 1/2, G carried in: 4. Rewards 1, 2, 3 with an ending at the second step:
     # G = 4/2 + 1 = 3; 3/2 + 2 = 3.5, then back to 0; 0 + 3 = 3, carried on.
@@ -199,7 +210,7 @@ def test_discounted_returns_for_the_reward_scale():
         blank = dict.fromkeys(("obs", "next_obs", "action", "log_prob", "value"))
         segment = Segment(**blank, **flags, reward=column([1.0, 2.0, 3.0]), info={})
         scale = RewardScale(normalize.init(1), jnp.array([4.0], jnp.float32))
-        got = ppo.merge_rewards(scale, segment, 0.5)
+        got = reward.merge(scale, segment, 0.5)
         assert got.discounted_return.tolist() == [3.0]
         assert float(got.stats.mean[0]) == pytest.approx(19 / 6, rel=1e-6)
         assert float(got.stats.variance[0]) == pytest.approx(1 / 18, rel=1e-5)

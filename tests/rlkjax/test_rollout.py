@@ -277,3 +277,35 @@ def test_specs_of_continuous_worlds_count_too():
     )
     _, segment, _ = jax.eval_shape(act, *start(policy, env, 3))
     assert (segment.action.shape, segment.log_prob.shape) == ((2, 3, 1), (2, 3))
+
+
+# --- one program, however it is looped ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["pendulum", "cartpole"])
+def test_a_scan_a_loop_and_an_unrolled_scan_give_equal_bits(task):
+    env = registry.make(task, episode_length=30)
+    stream = wrap.stream(env, 8)
+    run = keys.run_key(0, keys.Stream.TRAIN)
+    first, _ = jax.jit(stream.init)(
+        jax.vmap(keys.environment_key, (None, 0))(run, jnp.arange(8, dtype=jnp.uint32))
+    )
+    action = jnp.ones(8, jnp.int32)
+    if isinstance(env.spec.action, Continuous):
+        action = jnp.full((8, env.spec.action.size), 0.3, jnp.float32)
+
+    def step(state, _):
+        state, shown = stream.step(state, action)
+        return state, (shown.obs, shown.reward)
+
+    def scanned(unroll):
+        return jax.jit(lambda x: jax.lax.scan(step, x, length=100, unroll=unroll)[1])(first)
+
+    looped, state, jitted = [], first, jax.jit(step)
+    for _ in range(100):
+        state, shown = jitted(state, None)
+        looped.append(shown)
+    for index in range(2):
+        want = np.stack([np.asarray(each[index]) for each in looped]).tobytes()
+        assert np.asarray(scanned(1)[index]).tobytes() == want
+        assert np.asarray(scanned(5)[index]).tobytes() == want

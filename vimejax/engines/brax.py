@@ -6,13 +6,14 @@ calls done is `terminated`, since its own time limit is not used. `docs/engines.
 the tasks and backends that step, and how it was made.
 """
 
+import dataclasses
 import importlib
 from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 
-from vimejax.engines.common import describe, quiet, refuse_wide_types, show, strong
+from vimejax.engines.common import describe, no_log_file, quiet, refuse_wide_types, show, strong
 from vimejax.errors import EngineError, SpecError
 from vimejax.tasks.physics import check_clock
 from vimejax.types import Array, Environment, Timestep
@@ -76,7 +77,7 @@ def _check(task: str, backend: str) -> None:
 def _build(task: str, backend: str, dt: float | None, substeps: int | None) -> Any:
     envs = _load()
     options = {} if substeps is None else {"n_frames": substeps}
-    with quiet():
+    with quiet(), no_log_file():
         engine = envs.get_environment(task, backend=backend, **options)
         if dt is not None:
             engine.sys = engine.sys.tree_replace({"opt.timestep": jnp.asarray(dt, jnp.float32)})
@@ -126,4 +127,4 @@ def make(
 
     clock = (engine.sys.opt.timestep, engine._n_frames)
     spec = describe(f"brax/{task}", reset, engine.action_size, clock)
-    return Environment(spec, reset, step)
+    return Environment(dataclasses.replace(spec, backend=backend), reset, step)

@@ -1,6 +1,7 @@
 """What the engines share: silence about known notices, strong types, and a task's description."""
 
 import contextlib
+import importlib
 import io
 import sys
 import warnings
@@ -18,6 +19,7 @@ from vimejax.types import Array, Continuous, EnvSpec, Info, Timestep, timestep
 _WARNINGS = (
     "Brax System, piplines and environments are not actively being maintained",
     "JAXopt is no longer maintained",
+    "compiler attribute 'settotalmass' is deprecated",
     "Accessing `.*` directly from `(Data|Model|Option|Statistic)` is deprecated",
 )
 _LINES = ("Failed to import warp", "Failed to import mujoco_warp")
@@ -39,6 +41,22 @@ def quiet() -> Iterator[None]:
     finally:
         lines = caught.getvalue().splitlines(keepends=True)
         sys.stdout.write("".join(line for line in lines if not line.startswith(_LINES)))
+
+
+@contextlib.contextmanager
+def no_log_file() -> Iterator[None]:
+    """Keeps MuJoCo from writing MUJOCO_LOG.TXT into the current folder: it warns Python instead.
+
+    Yields:
+      Nothing.
+    """
+    mujoco = importlib.import_module("mujoco")
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: warnings.warn(text, stacklevel=2))
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def refuse_wide_types(engine: str) -> None:
