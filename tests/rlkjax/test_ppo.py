@@ -193,7 +193,7 @@ def test_second_moments_below_the_normal_range_are_flushed():
     for gradient, second in ((1e-20, 0.0), (1e-18, 1e-39), (1e-15, 1e-33)):
         grads = {"w": jnp.array([gradient], jnp.float32)}
         _, state = jax.jit(adam.update)(grads, adam.init(grads))
-        (nu,) = (float(x[0]) for x in jax.tree.leaves(state[0].nu))
+        (nu,) = (float(x[0]) for x in jax.tree.leaves(state.nu))
         assert nu == pytest.approx(second if second >= 2.0**-126 else 0.0, rel=1e-5, abs=0.0)
 
 
