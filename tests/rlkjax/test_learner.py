@@ -186,16 +186,35 @@ def test_a_state_of_half_precision_rewards_is_recorded_as_such(configure):
     assert launch.switches(configure()) == []
 
 
-@pytest.mark.slow
+def without_keys(tree):
+    """Leaves that are no keys: the checker of jax 0.10 stumbles over batches of keys it returns."""
+    leaves = jax.tree.leaves(tree)
+    return [x for x in leaves if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)]
+
+
 def test_no_key_is_used_twice_in_any_stage(world):
-    stages = world().stages
+    small = world()
+    train, state = small.programs.shapes["train"], small.programs.shapes["world"]
+    segment = small.programs.shapes["segment"]
+    rescored = jax.eval_shape(small.stages.rescore, train.policy, segment)
+    advantages = jax.eval_shape(small.stages.advantages, train, segment, rescored)
+    number = jax.ShapeDtypeStruct((), jnp.uint32)
+    given = {
+        "init": (),
+        "rollout": (train.policy, state),
+        "update": (train, segment, rescored, advantages),
+        "evaluate": (train.policy, number),
+    }
+
+    def twice(key):
+        return jax.random.normal(key, (2,)) + jax.random.uniform(key, (2,))
+
     with jax.debug_key_reuse(True):
-        train, state = jax.jit(stages.init)()
-        state, segment, _ = jax.jit(stages.rollout)(train.policy, state)
-        rescored = jax.jit(stages.rescore)(train.policy, segment)
-        advantages = jax.jit(stages.advantages)(train, segment, rescored)
-        jax.jit(stages.update)(train, segment, rescored, advantages)
-        jax.jit(stages.evaluate)(train.policy, jnp.uint32(0))
+        for name, arguments in given.items():
+            stage = getattr(small.stages, name)
+            jax.jit(lambda *a, stage=stage: without_keys(stage(*a))).lower(*arguments)
+        with pytest.raises(jax.errors.KeyReuseError, match="already consumed"):
+            jax.jit(twice).lower(jax.random.key(0))
 
 
 FIRST_BYTES = """
