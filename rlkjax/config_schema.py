@@ -171,6 +171,11 @@ class Config:
     platform: Literal["auto", "cpu", "rocm", "cuda"] = _option(
         "what computes; a named one is never replaced by another", default="auto"
     )
+    threads: Count | None = _option(
+        "worker threads of XLA on CPU, on which bits depend; null: one a core",
+        "threads",
+        default=None,
+    )
     autotune: bool = _option(
         "let XLA choose GPU kernels by timing, so that bits may change; recorded as a switch",
         default=False,

@@ -7,18 +7,19 @@ import jax.numpy as jnp
 
 from rlkjax.config import Config
 from rlkjax.policy import Policy
-from rlkjax.rollout import init_episodes
+from rlkjax.rollout import init_episodes, step_keys
 from rlkjax.types import Array, Episodes, PolicyState
-from vimejax import keys, wrap
-from vimejax.types import Environment
+from vimejax import keys
+from vimejax.restart import begin
+from vimejax.types import Environment, State
 
-Carry = tuple[wrap.StreamState, Episodes, Array]  # environments, totals, which still run
+Carry = tuple[State, Array, Episodes, Array, Array]  # state, obs, totals, still running, step
 
 
 def make_evaluate(
     config: Config, policy: Policy, env: Environment
 ) -> Callable[[PolicyState, Array], Episodes]:
-    """Builds the stage that measures a policy over `evaluation.episodes` first episodes.
+    """Builds the stage that measures a policy over `evaluation.episodes` episodes.
 
     Args:
       config: number of episodes, and the seed.
@@ -27,31 +28,39 @@ def make_evaluate(
 
     Returns:
       (policy_state, number) -> episodes, [E] each. `number` ([] uint32) tells evaluations apart:
-      each has environments of its own, from number * E on in the run's EVALUATE stream.
+      each has environments of its own, from number * E on in the run's EVALUATE stream. No
+      environment begins a second episode, so the program holds no restart.
     """
     episodes = config.evaluation.episodes
-    stream = wrap.stream(env, episodes)
 
-    def evaluate(state: PolicyState, number: Array) -> Episodes:
+    def episode_keys(number: Array) -> Array:
         run = keys.run_key(config.seed, keys.Stream.EVALUATE)
         index = number * jnp.uint32(episodes) + jnp.arange(episodes, dtype=jnp.uint32)
-        world, _ = stream.init(jax.vmap(keys.environment_key, (None, 0))(run, index))
+        environments = jax.vmap(keys.environment_key, (None, 0))(run, index)
+        return jax.vmap(keys.episode_key, (0, None))(environments, jnp.int32(0))
+
+    def evaluate(state: PolicyState, number: Array) -> Episodes:
+        episode = episode_keys(number)
 
         def going(carry: Carry) -> Array:
-            return jnp.any(carry[2])
+            return jnp.any(carry[3])
 
         def one_step(carry: Carry) -> Carry:
-            world, totals, alive = carry
-            outputs, _ = policy.forward(state, world.obs)
-            action = policy.distribution.mode(outputs)
-            world, step = stream.step(world, policy.distribution.to_env(action))
+            world, obs, totals, alive, count = carry
+            outputs, _ = policy.forward(state, obs)
+            action = policy.distribution.to_env(policy.distribution.mode(outputs))
+            count = count + jnp.int32(1)
+            physics = step_keys(episode, jnp.broadcast_to(count, episodes), keys.Purpose.PHYSICS)
+            world, step = jax.vmap(env.step)(world, action, physics)
             totals = Episodes(
                 jnp.where(alive, totals.return_ + step.reward, totals.return_),
                 jnp.where(alive, totals.length + 1, totals.length),
             )
-            return world, totals, alive & ~(step.terminated | step.truncated)
+            alive = alive & ~(step.terminated | step.truncated)
+            return world, step.obs, totals, alive, count
 
-        start = (world, init_episodes(episodes), jnp.ones(episodes, jnp.bool_))
-        return jax.lax.while_loop(going, one_step, start)[1]
+        alive = jnp.ones(episodes, jnp.bool_)
+        start = (*begin(env, episode), init_episodes(episodes), alive, jnp.int32(0))
+        return jax.lax.while_loop(going, one_step, start)[2]
 
     return evaluate

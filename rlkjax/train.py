@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(json.loads(canonical_config(config)), indent=2, sort_keys=True))
         return 0
     folder = options.run_dir or Path("runs") / f"{options.config.stem}-seed{config.seed}"
-    flags.prepare(config.platform, config.autotune)
+    flags.prepare(config.platform, config.autotune, config.threads)
     platform = devices.choose(config.platform)
     flags.check_in_force()
     _say(_plan(config, platform, folder))

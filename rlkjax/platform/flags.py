@@ -41,6 +41,7 @@ CUDA = {
         "-nvptx-fma-level=0,-nvptx-prec-divf32=2,-nvvm-reflect-add=__CUDA_PREC_SQRT=1"
     ),
 }
+THREADS = "PJRT_NPROC"
 _AUTOTUNE = "xla_gpu_autotune_level"
 
 # Variables that would undo the settings below: name, the values that agree, what to do.
@@ -131,7 +132,7 @@ def merge(pinned: Mapping[str, str], user: Mapping[str, str]) -> tuple[str, ...]
     return tuple(f"--{name}={value}" for name, value in {**pinned, **user}.items())
 
 
-def prepare(platform: str, autotune: bool = False) -> tuple[str, ...]:
+def prepare(platform: str, autotune: bool = False, threads: int | None = None) -> tuple[str, ...]:
     """Set XLA_FLAGS and JAX's settings for a run; call before JAX computes anything.
 
     Sets XLA_FLAGS and JAX_PLATFORMS in this process's environment, imports jax, and sets matmul
@@ -141,6 +142,7 @@ def prepare(platform: str, autotune: bool = False) -> tuple[str, ...]:
     Args:
       platform: auto, cpu, rocm or cuda.
       autotune: see `native_flags`.
+      threads: worker threads of XLA on CPU; None: one for each core that the process may use.
 
     Returns:
       The flags in XLA_FLAGS, words "--name=value".
@@ -164,10 +166,24 @@ def prepare(platform: str, autotune: bool = False) -> tuple[str, ...]:
         _check_names(pinned)
         if set(user) - set(pinned):
             xla_probe.check_accepted(" ".join(words))
+    if threads is not None:
+        _set_threads(threads)
     os.environ["XLA_FLAGS"] = " ".join(words)
     os.environ["JAX_PLATFORMS"] = _platforms(resolved)
     _configure(resolved)
     return words
+
+
+def _set_threads(threads: int) -> None:
+    """XLA sizes its pool by this variable when it starts; a sum's bits depend on the size."""
+    written = os.environ.get(THREADS, str(threads))
+    if written != str(threads) or (_jax_started() and THREADS not in os.environ):
+        raise InputError(
+            f"threads: got {threads}, but {THREADS} is {os.environ.get(THREADS, 'unset')} and JAX "
+            f"{'has started' if _jax_started() else 'would follow it'}; unset the variable, and "
+            "start the command before anything uses JAX"
+        )
+    os.environ[THREADS] = str(threads)
 
 
 def check_in_force(pinned: Mapping[str, str] | None = None) -> dict[str, str]:

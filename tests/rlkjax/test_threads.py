@@ -1,0 +1,50 @@
+"""A pinned number of XLA's worker threads: the same bits however many cores a process may use."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rlkjax.errors import InputError
+from rlkjax.platform import flags
+
+# 256 environments: large enough for XLA to split its products over the threads.
+SETTINGS = ["rollout.num_envs=256", "rollout.unroll_length=16", "total_steps=8192"]
+
+
+def bits_head(folder, cores, threads):
+    words = [sys.executable, "-m", "rlkjax.train", "--config", "configs/quickstart.yaml"]
+    for setting in [*SETTINGS, f"threads={threads}"]:
+        words += ["--set", setting]
+    done = subprocess.run(
+        [*words, "--quiet", "--run-dir", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    return done.stdout.split()[3]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores to compare one with")
+def test_the_bits_of_a_pinned_run_do_not_depend_on_the_cores(tmp_path):
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    one = bits_head(tmp_path / "one", {first}, 2)
+    two = bits_head(tmp_path / "two", {first, second}, 2)
+    assert one == two
+
+
+def test_a_contradicting_variable_is_refused(monkeypatch):
+    monkeypatch.setenv(flags.THREADS, "3")
+    with pytest.raises(InputError, match="threads: got 2, but PJRT_NPROC is 3"):
+        flags.prepare("cpu", threads=2)
+
+
+def test_threads_set_after_jax_has_started_are_refused(monkeypatch):
+    import jax
+
+    jax.devices()
+    monkeypatch.delenv(flags.THREADS, raising=False)
+    with pytest.raises(InputError, match="JAX has started"):
+        flags.prepare("cpu", threads=2)
