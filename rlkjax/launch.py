@@ -87,7 +87,7 @@ def prepare(
     canonical, print_ = canonical_config(config), fingerprint.canonical(machine)
     env = make_environment(config)
     if resume:
-        opened = run_folder.reopen(folder, canonical)
+        opened = run_folder.reopen(folder, canonical, print_)
     else:
         opened = run_folder.create(folder, canonical, print_)
     changes = _changes(folder, opened, machine)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from rlkjax import checkpoint, metrics, segments
 from rlkjax.audit import tap
@@ -210,6 +211,9 @@ def settle(run: Run, work: Work, policy: str) -> tuple[Settled, str]:
     values = _values(run.config, work)
     if not math.isfinite(values["grad_norm"]):
         notary.halt(number, "update", "the gradient is not finite")
+    for name, array in after.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            notary.halt(number, "update", "the new state is not finite", buffer=name)
     root, policy = state_roots(after, number + 1)
     notary.update(number, root, metrics.line("update", number, values))
     segments.keep(run.folder, number, segment, run.config.audit.keep_segments)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlkjax import checkpoint
-from rlkjax.atomic import explain, write_file
+from rlkjax.atomic import TEMPORARY, explain, write_file
 from rlkjax.audit import ledger
 from rlkjax.audit.journal import Journal
 from rlkjax.audit.ledger import Chain
@@ -76,7 +76,7 @@ def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
       MachineError: no space.
     """
     try:
-        if any(each.name != "lock" for each in folder.iterdir()):
+        if not all(each.name == "lock" or each.suffix == TEMPORARY for each in folder.iterdir()):
             raise InputError(
                 f"run folder {folder}: got one that is not empty, want a new one; "
                 "choose another --run-dir, or continue that run with --resume"
@@ -90,7 +90,7 @@ def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
     )
 
 
-def reopen(folder: Path, config: bytes) -> Opened:
+def reopen(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
     """Takes up a run where its last usable checkpoint left it.
 
     Records after that checkpoint stay in the ledger: the resumed run has to repeat them.
@@ -98,6 +98,8 @@ def reopen(folder: Path, config: bytes) -> Opened:
     Args:
       folder: a run folder.
       config: canonical bytes of the config that the caller wants to run.
+      fingerprint: canonical bytes of the fingerprint, for a run that was killed before its first
+        record.
 
     Returns:
       The folder, with all records up to the checkpoint taken as they are.
@@ -121,6 +123,8 @@ def reopen(folder: Path, config: bytes) -> Opened:
             f"run folder {folder}: this run halted at iteration {records[-1]['iteration']} "
             f"({records[-1]['reason']}), and nothing may follow; start a new run"
         )
+    if not records:
+        write_file(folder / FINGERPRINT, fingerprint)  # nothing is bound to an older one yet
     count = _last_checkpoint(folder, records)
     last = records[count - 1] if count else {}
     journal.take(count)

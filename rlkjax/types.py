@@ -150,7 +150,7 @@ class Rescore(NamedTuple):
     Attributes:
       log_prob: [T, N] float32, nats.
       value: [T, N] float32, scaled reward units.
-      bootstrap_value: [T, N] float32, value of `next_obs`, whether or not the episode went on.
+      bootstrap_value: [T, N] float32, value of `next_obs`; without meaning after a termination.
     """
 
     log_prob: Array

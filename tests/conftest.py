@@ -1,4 +1,4 @@
-"""Settings of all tests: the pinned flags first, then typed-key and promotion checks.
+"""Settings of all tests: the pinned flags, before anything computes.
 
 A test that needs a fresh process, such as one about flags, starts one with the fixture `python`.
 """

@@ -91,4 +91,5 @@ def rebuild(like: Any, named: dict[str, np.ndarray]) -> Any:
             return jax.random.wrap_key_data(array, impl=jax.random.key_impl(shape))
         return array
 
-    return jax.tree_util.tree_map_with_path(leaf, like)
+    # A copy may go on after the call returns: nothing may write to `named` before it has ended.
+    return jax.block_until_ready(jax.tree_util.tree_map_with_path(leaf, like))
