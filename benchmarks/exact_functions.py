@@ -1,0 +1,97 @@
+"""Tries exact's unary functions on every float32: `python -m benchmarks.exact_functions --all`.
+
+Prints one line a function: inputs tried, wrong results, seconds; wrong inputs follow as pairs of bit
+patterns, in the form of `rounding.Function.fixes`. `--every N` tries each N-th bit pattern only.
+`--state FILE` remembers finished functions, so that a broken-off run goes on. To check the way in
+which no product is contracted, run it with XLA_FLAGS=--xla_cpu_max_isa=AVX.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlkjax.exact import correct, rounding
+
+CHUNK = 2**20
+
+
+def compiled(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The exact function `name`, jitted: uint32 bit patterns → uint32 bit patterns."""
+
+    def run(bits: jax.Array, never: jax.Array, zero: jax.Array, magic: jax.Array) -> jax.Array:
+        x = jax.lax.bitcast_convert_type(bits, jnp.float32)
+        y = rounding.unary(name, x, rounding.Opaque(never, zero, magic))
+        return jax.lax.bitcast_convert_type(y, jnp.uint32)
+
+    jitted = jax.jit(run)
+    opaque = (np.bool_(False), np.float32(-0.0), np.float64(rounding.elementary.MAGIC))
+    return lambda bits: np.asarray(jitted(bits, *opaque))
+
+
+def is_subnormal(bits: np.ndarray) -> np.ndarray:
+    """Which bit patterns are flushed before any function sees them."""
+    return ((bits & 0x7F800000) == 0) & ((bits & 0x007FFFFF) != 0)
+
+
+def wrong_inputs(name: str, every: int) -> tuple[int, list[tuple[int, int]]]:
+    """Compares one function with the correctly rounded one.
+
+    Args:
+      name: key of `rounding.UNARY`.
+      every: 1 tries all 2^32 bit patterns, N each N-th.
+
+    Returns:
+      (inputs tried, [(bits of input, bits of the right result), …]).
+    """
+    run = compiled(name)
+    tried, wrong = 0, []
+    for start in range(0, 2**32, CHUNK * every):
+        stop = min(start + CHUNK * every, 2**32)
+        bits = np.arange(start, stop, every, dtype=np.uint64).astype(np.uint32)
+        bits = bits[~is_subnormal(bits)]
+        if len(bits) == 0:
+            continue
+        got = run(np.pad(bits, (0, CHUNK - len(bits)), mode="edge"))[: len(bits)]
+        want = correct.nearest(name, bits.view(np.float32)).view(np.uint32)
+        bad = (got != want) & ~(np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32)))
+        tried += len(bits)
+        wrong += list(zip(bits[bad].tolist(), want[bad].tolist(), strict=True))
+    return tried, wrong
+
+
+def main() -> int:
+    """Runs the check; exit status 1 if any result is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="every function")
+    parser.add_argument("--only", default="", help="names of functions, separated by commas")
+    parser.add_argument("--every", type=int, default=1, help="try each N-th bit pattern")
+    parser.add_argument("--state", type=Path, help="file that remembers finished functions")
+    options = parser.parse_args()
+    names = sorted(rounding.UNARY) if options.all else [n for n in options.only.split(",") if n]
+    done = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
+    failures = 0
+    with jax.enable_x64(True):
+        for name in names:
+            if name not in done:
+                began = time.perf_counter()
+                tried, wrong = wrong_inputs(name, options.every)
+                done[name] = [tried, wrong, round(time.perf_counter() - began, 1)]
+            tried, wrong, seconds = done[name]
+            failures += len(wrong)
+            print(f"{name:9} tried {tried:10} wrong {len(wrong):6} seconds {seconds}", flush=True)
+            for point, value in wrong[:40]:
+                print(f"    (0x{point:08X}, 0x{value:08X}),")
+            if options.state:
+                options.state.write_text(json.dumps(done))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
