@@ -38,14 +38,16 @@ class Rule(NamedTuple):
 Table = Mapping[str, Rule]
 
 
-def run(ops: Any, table: Table, jaxpr: Any, args: Sequence[Any]) -> list[Any]:
+def run(
+    ops: Any, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+) -> list[Any]:
     """Evaluates a jaxpr.
 
     Args:
-      ops: the executor.
-      table: rules by name of primitive.
+      ops: the executor, which holds the table of rules.
       jaxpr: open or closed jaxpr.
       args: one value for each input variable.
+      consts: values of the constants, if they are inputs as well and not those of the jaxpr.
 
     Returns:
       One value for each output variable.
@@ -54,7 +56,9 @@ def run(ops: Any, table: Table, jaxpr: Any, args: Sequence[Any]) -> list[Any]:
       UnsupportedPrimitiveError: a primitive has no rule.
       UnsupportedDtypeError: a dtype has no definition.
     """
-    opened, consts = compat.opened(jaxpr)
+    opened, own = compat.opened(jaxpr)
+    if consts is None:
+        consts = [ops.constant(c) for c in own]
     values: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
@@ -62,10 +66,10 @@ def run(ops: Any, table: Table, jaxpr: Any, args: Sequence[Any]) -> list[Any]:
             return ops.literal(atom.val, atom.aval.dtype)
         return values[atom]
 
-    values.update(zip(opened.constvars, (ops.constant(c) for c in consts), strict=True))
+    values.update(zip(opened.constvars, consts, strict=True))
     values.update(zip(opened.invars, args, strict=True))
     for eqn in opened.eqns:
-        rule = lookup(table, eqn)
+        rule = lookup(ops.table, eqn)
         check_dtypes(eqn)
         outs = rule.apply(ops, eqn, [read(atom) for atom in eqn.invars])
         values.update(zip(eqn.outvars, outs, strict=True))
@@ -115,3 +119,22 @@ def refuse_dtype(name: str, where: str) -> None:
             f"{where} holds {name}, want float32, integers up to 32 bits or bool: {reason}; "
             "cast it to float32"
         )
+
+
+def composed(make: Callable[[Mapping[str, Any]], Callable[..., Any]]) -> Rule:
+    """The rule of a primitive that is defined as a program of other primitives.
+
+    Args:
+      make: parameters of the equation -> function of float32 and integer arrays, in `jax.lax`.
+
+    Returns:
+      A rule that traces the function and evaluates it by the same table.
+    """
+
+    def apply(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+        fn = make(eqn.params)
+        shapes = [atom.aval.update(weak_type=False) for atom in eqn.invars]
+        jaxpr, consts, _ = compat.traced(fn, shapes)
+        return run(ops, jaxpr, args, [ops.constant(c) for c in consts])
+
+    return Rule("composed", apply)

@@ -19,7 +19,6 @@ F32, F64, I32 = jnp.float32, jnp.float64, jnp.int32
 
 INF = float("inf")
 NAN_BITS = 0x7FC00000
-ANGLE_LIMIT = 2.0**20
 
 
 class Opaque(NamedTuple):
@@ -41,42 +40,41 @@ class Function(NamedTuple):
 
     Attributes:
       kernel: (x, magic) -> float64, for ordinary x.
-      low: results are NaN below this.
-      high: results are NaN above this.
+      domain: (low, high); the result is NaN outside and for NaN. None: the kernel passes NaN on.
       at: (x, result) pairs that the kernel need not know; an infinite x stands for itself.
       odd: f(-x) = -f(x), so that a zero keeps its sign.
       fixes: (bits of x, bits of the result) where one rounding is not enough.
     """
 
     kernel: Callable[[Array, Array], Array]
-    low: float = -INF
-    high: float = INF
+    domain: tuple[float, float] | None = None
     at: tuple[tuple[float, float], ...] = ()
     odd: bool = False
     fixes: tuple[tuple[int, int], ...] = ()
 
 
+ANGLE = (-(2.0**20), 2.0**20)
 UNARY = {
     "exp": Function(elementary.exp),
     "exp2": Function(elementary.exp2),
     "expm1": Function(elementary.expm1, odd=True),
-    "log": Function(elementary.log, low=0.0, at=((0.0, -INF), (INF, INF))),
-    "log1p": Function(elementary.log1p, low=-1.0, at=((-1.0, -INF), (INF, INF)), odd=True),
+    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF))),
+    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
     "tanh": Function(elementary.tanh, odd=True),
     "logistic": Function(elementary.logistic),
-    "sin": Function(elementary.sin, -ANGLE_LIMIT, ANGLE_LIMIT, odd=True),
-    "cos": Function(elementary.cos, -ANGLE_LIMIT, ANGLE_LIMIT),
-    "tan": Function(elementary.tan, -ANGLE_LIMIT, ANGLE_LIMIT, odd=True),
+    "sin": Function(elementary.sin, ANGLE, odd=True),
+    "cos": Function(elementary.cos, ANGLE),
+    "tan": Function(elementary.tan, ANGLE, odd=True),
     "sinh": Function(elementary.sinh, odd=True),
     "cosh": Function(elementary.cosh),
-    "asinh": Function(elementary.asinh, at=((INF, INF), (-INF, -INF)), odd=True),
-    "acosh": Function(elementary.acosh, low=1.0, at=((INF, INF),)),
-    "atanh": Function(elementary.atanh, -1.0, 1.0, ((1.0, INF), (-1.0, -INF)), odd=True),
-    "asin": Function(inverse.asin, -1.0, 1.0, odd=True),
-    "acos": Function(inverse.acos, -1.0, 1.0),
+    "asinh": Function(elementary.asinh, (-INF, INF), ((INF, INF), (-INF, -INF)), odd=True),
+    "acosh": Function(elementary.acosh, (1.0, INF), ((INF, INF),)),
+    "atanh": Function(elementary.atanh, (-1.0, 1.0), ((1.0, INF), (-1.0, -INF)), odd=True),
+    "asin": Function(inverse.asin, (-1.0, 1.0), odd=True),
+    "acos": Function(inverse.acos, (-1.0, 1.0)),
     "atan": Function(inverse.atan, odd=True),
-    "rsqrt": Function(inverse.rsqrt, low=0.0, at=((0.0, INF), (INF, 0.0))),
-    "cbrt": Function(inverse.cbrt, at=((INF, INF), (-INF, -INF)), odd=True),
+    "rsqrt": Function(inverse.rsqrt, (0.0, INF), ((0.0, INF), (INF, 0.0))),
+    "cbrt": Function(inverse.cbrt, None, ((INF, INF), (-INF, -INF)), odd=True),
 }
 
 
@@ -107,8 +105,9 @@ def unary(name: str, x: Array, opaque: Opaque) -> Array:
     """
     function = UNARY[name]
     y = narrow(function.kernel(widen(x), opaque.magic), opaque)
-    if function.low > -INF or function.high < INF:
-        inside = (x >= function.low) & (x <= function.high)
+    if function.domain is not None:
+        low, high = function.domain
+        inside = (x >= low) & (x <= high)
         y = jnp.where(inside, y, F32(jnp.nan))
     for point, value in function.at:
         y = jnp.where(x == F32(point), F32(value), y)

@@ -1,0 +1,273 @@
+"""Sums and products of matrices whose value does not depend on any order.
+
+Sum. M = largest magnitude, 2^e <= M < 2^(e+1), q = 2^(e-31). Each element is rounded to the nearest
+multiple of q (ties to even): an integer of at most 2^32 times q. Up to 2^20 of them add to at most
+2^52 q, so that every partial sum is exact in float64; longer sums continue in int64.
+
+Dot. Each row of the left and each column of the right operand is rounded likewise with
+q = 2^(e-21): integers of at most 2^22. A product is at most 2^44, and 512 of them add to at most
+2^53: exact in float64, with or without FMA, in any order. Blocks of 512 are added in int64.
+
+One rounding to float32 ends both. A zero sum is +0. An element that is infinite or NaN follows IEEE
+754 among the rounded elements, which again knows no order.
+"""
+
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from rlkjax.exact.rounding import Opaque, narrow, widen
+
+Array = jax.Array
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
+
+SUM_BITS = 31
+SUM_BLOCK = 2**20
+DOT_BITS = 21
+DOT_BLOCK = 512
+DOT_WORD = 2**18
+Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+def exponent(magnitude: Array) -> Array:
+    """Biased exponent of a float32 that is not negative; 255 for infinity and NaN.
+
+    Args:
+      magnitude: float32, any shape.
+
+    Returns:
+      int64 of the same shape, in [0, 255].
+    """
+    return lax.convert_element_type(lax.bitcast_convert_type(magnitude, I32) >> 23, I64)
+
+
+def two_to(power: Array) -> Array:
+    """2^power as float64, for powers in [-1022, 1023]: int64 → float64."""
+    return lax.bitcast_convert_type((power + 1023) << 52, F64)
+
+
+def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
+    """Rounds to the nearest multiple of 2^(e - bits).
+
+    Adding 1.5 * 2^52 multiples leaves no room for smaller bits; subtracting it gives them back. The
+    subtrahend is hidden from the compiler, which would cancel the two.
+
+    Args:
+      x: float32.
+      biased: int64, e + 127, broadcastable to x.
+      bits: see above.
+      opaque: run-time scalars.
+
+    Returns:
+      float64 of the shape of x; infinities and NaN stay.
+    """
+    shift = two_to(biased - 127 - bits + 52) * 1.5
+    return (widen(x) + shift) - jnp.where(opaque.never, 0.0, shift)
+
+
+def largest(x: Array, axes: Sequence[int]) -> Array:
+    """Largest magnitude along axes, kept as axes of length 1; NaN wins, nothing gives 0."""
+    if math.prod(x.shape[a] for a in axes) == 0:
+        return jnp.zeros([1 if a in axes else n for a, n in enumerate(x.shape)], F32)
+    return jnp.expand_dims(lax.reduce_max(jnp.abs(x), tuple(axes)), tuple(axes))
+
+
+def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
+    """Sum along axes as defined above.
+
+    Args:
+      x: float32, any shape.
+      axes: axes that vanish.
+      opaque: run-time scalars.
+
+    Returns:
+      float32, the shape of x without `axes`.
+    """
+    axes = tuple(axes)
+    biased = exponent(largest(x, axes))
+    grid = to_grid(x, biased, SUM_BITS, opaque)
+    total = lax.reduce_sum(grid, axes)
+    if math.prod(x.shape[a] for a in axes) > SUM_BLOCK:
+        unit = biased - 127 - SUM_BITS
+        whole = lax.convert_element_type(grid * two_to(-unit), I64)
+        exact = lax.reduce_sum(whole, axes)
+        unit = jnp.squeeze(unit, axes)
+        total = jnp.where(jnp.isfinite(total), scaled(exact, unit), total)
+    return narrow(total, opaque)
+
+
+def scaled(whole: Array, unit: Array) -> Array:
+    """whole * 2^unit, rounded to 24 bits: int64, int64 → float64."""
+    return widen(lax.convert_element_type(whole, F32)) * two_to(unit)
+
+
+def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Array:
+    """Running sum on one grid, that of the whole axis; at most 2^20 long.
+
+    Args:
+      x: float32, any shape.
+      axis: along which.
+      reverse: from the end.
+      opaque: run-time scalars.
+
+    Returns:
+      float32, shape of x.
+    """
+    grid = to_grid(x, exponent(largest(x, (axis,))), SUM_BITS, opaque)
+    return narrow(lax.cumsum(grid, axis, reverse), opaque)
+
+
+def as_rows(x: Array, contract: Sequence[int], batch: Sequence[int]) -> Array:
+    """Moves axes to [batch..., free..., K], K one axis of all contracted ones."""
+    free = [a for a in range(x.ndim) if a not in contract and a not in batch]
+    moved = lax.transpose(x, (*batch, *free, *contract))
+    return lax.reshape(moved, (*moved.shape[: len(batch) + len(free)], moved_size(x, contract)))
+
+
+def moved_size(x: Array, axes: Sequence[int]) -> int:
+    """Number of elements along several axes together."""
+    return math.prod(x.shape[a] for a in axes)
+
+
+def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+    """dot_general as defined above.
+
+    Args:
+      lhs: float32.
+      rhs: float32.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    (lhs_contract, rhs_contract), _ = dims
+    left_exponent = exponent(largest(lhs, lhs_contract))
+    right_exponent = exponent(largest(rhs, rhs_contract))
+    left = to_grid(lhs, left_exponent, DOT_BITS, opaque)
+    right = to_grid(rhs, right_exponent, DOT_BITS, opaque)
+    return contract(left, right, (left_exponent, right_exponent), dims, opaque)
+
+
+def contract(
+    left: Array, right: Array, exponents: tuple[Array, Array], dims: Dims, opaque: Opaque
+) -> Array:
+    """Product of two operands on their grids.
+
+    Args:
+      left: float64, multiples of 2^(e - 21) of its row.
+      right: float64, likewise.
+      exponents: biased exponents of both, int64, contracted axes of length 1.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32.
+    """
+    (lhs_contract, _), _ = dims
+    size = moved_size(left, lhs_contract)
+    if size <= DOT_BLOCK:
+        return narrow(lax.dot_general(left, right, dims), opaque)
+    return narrow(blocked(left, right, exponents, dims), opaque)
+
+
+def blocked(left: Array, right: Array, exponents: tuple[Array, Array], dims: Dims) -> Array:
+    """Product over more than one block: float64 within a block, int64 across: → float64."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    num_batch = len(lhs_batch)
+    rows = as_rows(left, lhs_contract, lhs_batch)
+    columns = as_rows(right, rhs_contract, rhs_batch)
+    blocks = -(-rows.shape[-1] // DOT_BLOCK)
+    partial = lax.dot_general(
+        in_blocks(rows, blocks),
+        in_blocks(columns, blocks),
+        (((rows.ndim,), (columns.ndim,)), (tuple(range(num_batch + 1)),) * 2),
+    )
+    ones = (((num_axes(left, lhs_contract, lhs_batch),), (num_axes(right, rhs_contract, rhs_batch),)),
+            (tuple(range(num_batch)),) * 2)
+    row_unit = as_rows(exponents[0], lhs_contract, lhs_batch) - 127 - DOT_BITS
+    column_unit = as_rows(exponents[1], rhs_contract, rhs_batch) - 127 - DOT_BITS
+    unit = lax.dot_general(row_unit, jnp.ones_like(column_unit), ones) + lax.dot_general(
+        jnp.ones_like(row_unit), column_unit, ones
+    )
+    whole = lax.convert_element_type(partial * two_to(-unit), I64)
+    total = lax.reduce_sum(partial, (0,))
+    exact = rounded_total(whole, blocks)
+    return jnp.where(jnp.isfinite(total), exact * two_to(unit), total)
+
+
+def num_axes(x: Array, contract: Sequence[int], batch: Sequence[int]) -> int:
+    """Number of axes before the contracted one in the form of `as_rows`."""
+    return x.ndim - len(contract)
+
+
+def in_blocks(rows: Array, blocks: int) -> Array:
+    """[..., K] → [blocks, ..., 512], padded with zeros."""
+    missing = blocks * DOT_BLOCK - rows.shape[-1]
+    padded = lax.pad(rows, F64(0), [(0, 0, 0)] * (rows.ndim - 1) + [(0, missing, 0)])
+    split = lax.reshape(padded, (*rows.shape[:-1], blocks, DOT_BLOCK))
+    return jnp.moveaxis(split, -2, 0)
+
+
+def rounded_total(whole: Array, blocks: int) -> Array:
+    """Sum of integers below 2^53 along the first axis, rounded to 24 bits: int64 → float64.
+
+    512 blocks fit int64. With more, each integer is split at 2^20 and the low halves are carried:
+    the high sum keeps more than 24 bits, so that only whether anything is below them matters.
+    """
+    if blocks * DOT_BLOCK <= DOT_WORD:
+        return widen(lax.convert_element_type(lax.reduce_sum(whole, (0,)), F32))
+    low = lax.reduce_sum(whole & (2**20 - 1), (0,))
+    high = lax.reduce_sum(whole >> 20, (0,)) + (low >> 20)
+    low = low & (2**20 - 1)
+    sticky = (high << 1) | lax.convert_element_type(low != 0, I64)
+    big = widen(lax.convert_element_type(sticky, F32)) * 2.0**19
+    small = widen(lax.convert_element_type((high << 20) + low, F32))
+    return jnp.where(jnp.abs(high) < 2**30, small, big)
+
+
+def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+    """dot_general whose right operand has one exponent for each contracted index.
+
+    The power of two of rhs's slice k is folded into column k of lhs, exactly, and rhs's mantissas
+    are rounded to one fixed grid. So a term whose left factor is zero changes nothing, whatever
+    finite value its right factor holds: a masked position, a future one, a padded one.
+
+    Args:
+      lhs: float32, weights.
+      rhs: float32, what is weighted; its free axes share one exponent for each contracted index.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    kept = (*rhs_batch, *rhs_contract)
+    free = tuple(a for a in range(rhs.ndim) if a not in kept)
+    power = exponent(largest(rhs, free))
+    right = to_grid(rhs, power, DOT_BITS, opaque) * two_to(127 - power)
+    folded = jnp.squeeze(power, free)
+    order = [sorted(kept).index(a) for a in (*rhs_batch, *rhs_contract)]
+    folded = lax.transpose(folded, order)
+    target = (*lhs_batch, *lhs_contract)
+    spread = lax.broadcast_in_dim(
+        lax.transpose(folded, sorted(range(len(target)), key=lambda i: target[i])),
+        lhs.shape,
+        tuple(sorted(target)),
+    )
+    weights = widen(lhs) * two_to(spread - 127)
+    peak = jnp.max(jnp.abs(weights), axis=tuple(lhs_contract), keepdims=True, initial=0.0)
+    left_exponent = exponent64(peak)
+    shift = two_to(left_exponent - DOT_BITS + 52) * 1.5
+    left = (weights + shift) - jnp.where(opaque.never, 0.0, shift)
+    ones = jnp.full([1 if a in rhs_contract else n for a, n in enumerate(rhs.shape)], 127, I64)
+    return contract(left, right, (left_exponent + 127, ones), dims, opaque)
+
+
+def exponent64(magnitude: Array) -> Array:
+    """Exponent e of a float64 in [2^e, 2^(e+1)), at least -300, so that grids stay normal numbers."""
+    return jnp.maximum((lax.bitcast_convert_type(magnitude, I64) >> 52) - 1023, -300)

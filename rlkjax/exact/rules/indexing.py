@@ -1,0 +1,39 @@
+"""Rules of primitives that move, compare or order values and round nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlkjax.exact.interpret import Rule
+
+MOVED = (
+    "broadcast_in_dim reshape transpose squeeze expand_dims slice dynamic_slice "
+    "dynamic_update_slice gather scatter concatenate pad rev iota copy tile stack unstack split "
+    "sort top_k argmax argmin reduce_max reduce_min reduce_and reduce_or reduce_xor cummax cummin "
+    "random_seed random_wrap random_unwrap random_split random_fold_in random_bits random_clone "
+    "threefry2x32"
+)
+SAME = "stop_gradient device_put copy_p optimization_barrier sharding_constraint pvary name"
+
+
+def moved(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The primitive itself."""
+    return ops.move(eqn, args)
+
+
+def same(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Its operands, unchanged."""
+    return list(args)
+
+
+def platform_index(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The branch of `lax.platform_dependent`: always the default, so that no platform has its own."""
+    platforms = eqn.params["platforms"]
+    default = next((i for i, names in enumerate(platforms) if not names), len(platforms) - 1)
+    return [ops.literal(default, eqn.outvars[0].aval.dtype)]
+
+
+def rules() -> dict[str, Rule]:
+    """The family's part of the table."""
+    table = {name: Rule("moved", moved) for name in MOVED.split()}
+    table |= {name: Rule("moved", same) for name in SAME.split()}
+    return table | {"platform_index": Rule("control", platform_index)}
