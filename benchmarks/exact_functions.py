@@ -25,14 +25,15 @@ CHUNK = 2**20
 def compiled(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """The exact function `name`, jitted: uint32 bit patterns → uint32 bit patterns."""
 
-    def run(bits: jax.Array, never: jax.Array, zero: jax.Array, magic: jax.Array) -> jax.Array:
+    def run(bits: jax.Array, opaque: rounding.Opaque) -> jax.Array:
         x = jax.lax.bitcast_convert_type(bits, jnp.float32)
-        y = rounding.unary(name, x, rounding.Opaque(never, zero, magic))
+        y = rounding.unary(name, x, opaque)
         return jax.lax.bitcast_convert_type(y, jnp.uint32)
 
     jitted = jax.jit(run)
-    opaque = (np.bool_(False), np.float32(-0.0), np.float64(rounding.elementary.MAGIC))
-    return lambda bits: np.asarray(jitted(bits, *opaque))
+    magic = np.float64(rounding.elementary.MAGIC)
+    opaque = rounding.Opaque(np.int32(0), np.int64(0), np.float32(-0.0), magic)
+    return lambda bits: np.asarray(jitted(bits, opaque))
 
 
 def is_subnormal(bits: np.ndarray) -> np.ndarray:

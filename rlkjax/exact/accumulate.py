@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.rounding import Opaque, narrow, widen
+from rlkjax.exact.rounding import Opaque, hidden, narrow, widen
 
 Array = jax.Array
 F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
@@ -65,7 +65,7 @@ def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
       float64 of the shape of x; infinities and NaN stay.
     """
     shift = two_to(biased - 127 - bits + 52) * 1.5
-    return (widen(x) + shift) - jnp.where(opaque.never, 0.0, shift)
+    return (widen(x) + shift) - hidden(shift, opaque)
 
 
 def largest(x: Array, axes: Sequence[int]) -> Array:
@@ -263,7 +263,7 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
     peak = jnp.max(jnp.abs(weights), axis=tuple(lhs_contract), keepdims=True, initial=0.0)
     left_exponent = exponent64(peak)
     shift = two_to(left_exponent - DOT_BITS + 52) * 1.5
-    left = (weights + shift) - jnp.where(opaque.never, 0.0, shift)
+    left = (weights + shift) - hidden(shift, opaque)
     ones = jnp.full([1 if a in rhs_contract else n for a, n in enumerate(rhs.shape)], 127, I64)
     return contract(left, right, (left_exponent + 127, ones), dims, opaque)
 

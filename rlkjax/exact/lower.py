@@ -14,15 +14,17 @@ from rlkjax.exact.interpret import Table
 from rlkjax.exact.rounding import Opaque, narrow, widen
 
 Array = jax.Array
-F32, F64, I32 = jnp.float32, jnp.float64, jnp.int32
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
 
 
 def opaque_from(values: Sequence[Array]) -> Opaque:
     """Scalars that no compiler knows, from the bits r of the first input that has any.
 
-    r * r mod 8 is 0, 1 or 4 for every integer r, so the test for 5 never holds; no compiler decides
-    that. Without an input, a literal has to do: the program is a constant then.
+    v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler decides that.
+    Only integer operations make the scalars: a select between two constants would be moved out of
+    the loops, and the arm with -0.0 simplified. Without an input, a literal has to do: the program
+    is a constant then.
 
     Args:
       values: inputs of the program; float32, integers or bool.
@@ -36,9 +38,12 @@ def opaque_from(values: Sequence[Array]) -> Opaque:
         r = lax.bitcast_convert_type(first, I32)
     else:
         r = lax.convert_element_type(first, I32)
-    never = ((r * r) & 7) == 5
-    zero = jnp.where(never, F32(1.0), F32(-0.0))
-    return Opaque(never, zero, jnp.where(never, F64(1.0), F64(rounding.elementary.MAGIC)))
+    v = (r * r) & 7
+    nothing = v & (v >> 2)
+    nothing64 = lax.convert_element_type(nothing, I64)
+    zero = lax.bitcast_convert_type(nothing | I32(SIGN), F32)
+    magic = lax.bitcast_convert_type(nothing64 | I64(rounding.elementary.MAGIC_BITS), F64)
+    return Opaque(nothing, nothing64, zero, magic)
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Lowering:
             return x
         bits = lax.bitcast_convert_type(x, I32)
         flushed = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
-        return lax.bitcast_convert_type(jnp.where(self.opaque.never, I32(1), flushed), F32)
+        return lax.bitcast_convert_type(flushed | self.opaque.nothing, F32)
 
     def exit(self, x: Array) -> Array:
         """An output: one bit pattern for every NaN."""
@@ -134,7 +139,7 @@ class Lowering:
             return lax.convert_element_type(jnp.where(wide == wide, wide, 0.0), dtype)
         if dtype != F32 or x.dtype == F32:
             return lax.convert_element_type(x, dtype)
-        return jnp.where(self.opaque.never, F32(1.0), lax.convert_element_type(x, F32))
+        return rounding.hidden(lax.convert_element_type(x, F32), self.opaque)
 
     def bitcast(self, x: Array, dtype: Any) -> Array:
         """The same bits as another dtype; NaN and subnormal numbers as in `entry` and `exit`."""

@@ -15,7 +15,7 @@ from jax import lax
 from rlkjax.exact import elementary, inverse
 
 Array = jax.Array
-F32, F64, I32 = jnp.float32, jnp.float64, jnp.int32
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 
 INF = float("inf")
 NAN_BITS = 0x7FC00000
@@ -25,12 +25,14 @@ class Opaque(NamedTuple):
     """Scalars that no compiler knows.
 
     Attributes:
-      never: [] bool, false at run time.
+      nothing: [] int32, 0.
+      nothing64: [] int64, 0.
       zero: [] float32, -0.0.
       magic: [] float64, 1.5 * 2^52.
     """
 
-    never: Array
+    nothing: Array
+    nothing64: Array
     zero: Array
     magic: Array
 
@@ -81,6 +83,13 @@ UNARY = {
 def widen(x: Array) -> Array:
     """float32 → float64, exact."""
     return lax.convert_element_type(x, F64)
+
+
+def hidden(x: Array, opaque: Opaque) -> Array:
+    """x, which the compiler cannot know or cancel: float32 or float64."""
+    if x.dtype == F32:
+        return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I32) | opaque.nothing, F32)
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I64) | opaque.nothing64, F64)
 
 
 def narrow(x: Array, opaque: Opaque) -> Array:
