@@ -32,16 +32,23 @@ DOT_WORD = 2**18
 Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
-def exponent(magnitude: Array) -> Array:
-    """Biased exponent of a float32 that is not negative; 255 for infinity and NaN.
+def exponents(x: Array, axes: Sequence[int]) -> Array:
+    """Biased exponent of the largest magnitude along axes; 255 if it is infinite or NaN.
+
+    Magnitudes order like their bits read as integers, and an integer maximum is the cheaper one.
 
     Args:
-      magnitude: float32, any shape.
+      x: float32, any shape.
+      axes: axes that become 1 long; nothing gives 0.
 
     Returns:
-      int64 of the same shape, in [0, 255].
+      int64, in [0, 255].
     """
-    return lax.convert_element_type(lax.bitcast_convert_type(magnitude, I32) >> 23, I64)
+    bits = lax.bitcast_convert_type(x, I32) & 0x7FFFFFFF
+    if math.prod(x.shape[a] for a in axes) == 0:
+        return jnp.zeros([1 if a in axes else n for a, n in enumerate(x.shape)], I64)
+    peak = jnp.expand_dims(lax.reduce_max(bits, tuple(axes)), tuple(axes))
+    return lax.convert_element_type(peak >> 23, I64)
 
 
 def two_to(power: Array) -> Array:
@@ -68,13 +75,6 @@ def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
     return (widen(x) + shift) - hidden(shift, opaque)
 
 
-def largest(x: Array, axes: Sequence[int]) -> Array:
-    """Largest magnitude along axes, kept as axes of length 1; NaN wins, nothing gives 0."""
-    if math.prod(x.shape[a] for a in axes) == 0:
-        return jnp.zeros([1 if a in axes else n for a, n in enumerate(x.shape)], F32)
-    return jnp.expand_dims(lax.reduce_max(jnp.abs(x), tuple(axes)), tuple(axes))
-
-
 def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
     """Sum along axes as defined above.
 
@@ -87,7 +87,7 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
       float32, the shape of x without `axes`.
     """
     axes = tuple(axes)
-    biased = exponent(largest(x, axes))
+    biased = exponents(x, axes)
     grid = to_grid(x, biased, SUM_BITS, opaque)
     total = lax.reduce_sum(grid, axes)
     if math.prod(x.shape[a] for a in axes) > SUM_BLOCK:
@@ -116,7 +116,7 @@ def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Arr
     Returns:
       float32, shape of x.
     """
-    grid = to_grid(x, exponent(largest(x, (axis,))), SUM_BITS, opaque)
+    grid = to_grid(x, exponents(x, (axis,)), SUM_BITS, opaque)
     return narrow(lax.cumsum(grid, axis, reverse), opaque)
 
 
@@ -145,8 +145,8 @@ def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
       float32 of the shape that `lax.dot_general` gives.
     """
     (lhs_contract, rhs_contract), _ = dims
-    left_exponent = exponent(largest(lhs, lhs_contract))
-    right_exponent = exponent(largest(rhs, rhs_contract))
+    left_exponent = exponents(lhs, lhs_contract)
+    right_exponent = exponents(rhs, rhs_contract)
     left = to_grid(lhs, left_exponent, DOT_BITS, opaque)
     right = to_grid(rhs, right_exponent, DOT_BITS, opaque)
     return contract(left, right, (left_exponent, right_exponent), dims, opaque)
@@ -248,7 +248,7 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
     kept = (*rhs_batch, *rhs_contract)
     free = tuple(a for a in range(rhs.ndim) if a not in kept)
-    power = exponent(largest(rhs, free))
+    power = exponents(rhs, free)
     right = to_grid(rhs, power, DOT_BITS, opaque) * two_to(127 - power)
     folded = jnp.squeeze(power, free)
     order = [sorted(kept).index(a) for a in (*rhs_batch, *rhs_contract)]

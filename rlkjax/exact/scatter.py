@@ -7,10 +7,9 @@ rounded to the cell's grid, as in accumulate.py, and added exactly in float64: a
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.accumulate import SUM_BITS, exponent, to_grid
+from rlkjax.exact.accumulate import SUM_BITS, exponents, to_grid
 from rlkjax.exact.rounding import Opaque, narrow
 
 Array = jax.Array
@@ -55,8 +54,8 @@ def order_free_scatter_add(
         "unique_indices": params["unique_indices"],
         "mode": params["mode"],
     }
-    peak = lax.scatter_max(jnp.abs(operand), indices, jnp.abs(updates), numbers, **options)
-    biased = exponent(peak)
+    old = exponents(operand, ())
+    biased = lax.scatter_max(old, indices, exponents(updates, ()), numbers, **options)
     here = lax.gather(
         biased,
         indices,
