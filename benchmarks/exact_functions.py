@@ -22,23 +22,35 @@ from rlkjax.exact import correct, rounding
 CHUNK = 2**20
 
 
-def compiled(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The exact function `name`, jitted: uint32 bit patterns → uint32 bit patterns."""
+def compiled(name: str) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """The exact function `name`, jitted, beside one rounding of the library's float64.
 
-    def run(bits: jax.Array, opaque: rounding.Opaque) -> jax.Array:
+    Args:
+      name: key of `rounding.UNARY`.
+
+    Returns:
+      (bit patterns, library's float64 values) -> (bits of the results, which to look at again: the
+      library's value rounds otherwise, or would if it were wrong by one part in 2^46).
+    """
+
+    def run(bits: jax.Array, wide: jax.Array, opaque: rounding.Opaque) -> tuple[jax.Array, ...]:
         x = jax.lax.bitcast_convert_type(bits, jnp.float32)
         y = rounding.unary(name, x, opaque)
-        return jax.lax.bitcast_convert_type(y, jnp.uint32)
+        low = (wide * (1.0 - correct.TRUST)).astype(jnp.float32)
+        high = (wide * (1.0 + correct.TRUST)).astype(jnp.float32)
+        return jax.lax.bitcast_convert_type(y, jnp.uint32), (y != low) | (y != high)
 
     jitted = jax.jit(run)
     magic = np.float64(rounding.elementary.MAGIC)
     opaque = rounding.Opaque(np.int32(0), np.int64(0), np.float32(-0.0), magic)
-    return lambda bits: np.asarray(jitted(bits, opaque))
+    return lambda bits, wide: tuple(np.asarray(v) for v in jitted(bits, wide, opaque))
 
 
-def is_subnormal(bits: np.ndarray) -> np.ndarray:
-    """Which bit patterns are flushed before any function sees them."""
-    return ((bits & 0x7F800000) == 0) & ((bits & 0x007FFFFF) != 0)
+def usable(bits: np.ndarray) -> np.ndarray:
+    """Without subnormal numbers, which are flushed before any function sees them, and NaN."""
+    exponent = bits & 0x7F800000
+    subnormal = (exponent == 0) & ((bits & 0x007FFFFF) != 0)
+    return bits[~subnormal & ~((exponent == 0x7F800000) & ((bits & 0x007FFFFF) > 1))]
 
 
 def wrong_inputs(name: str, every: int) -> tuple[int, list[tuple[int, int]]]:
@@ -51,19 +63,22 @@ def wrong_inputs(name: str, every: int) -> tuple[int, list[tuple[int, int]]]:
     Returns:
       (inputs tried, [(bits of input, bits of the right result), …]).
     """
-    run = compiled(name)
+    run, library = compiled(name), correct.FLOAT64[name]
     tried, wrong = 0, []
     for start in range(0, 2**32, CHUNK * every):
         stop = min(start + CHUNK * every, 2**32)
-        bits = np.arange(start, stop, every, dtype=np.uint64).astype(np.uint32)
-        bits = bits[~is_subnormal(bits)]
+        bits = usable(np.arange(start, stop, every, dtype=np.uint64).astype(np.uint32))
         if len(bits) == 0:
             continue
-        got = run(np.pad(bits, (0, CHUNK - len(bits)), mode="edge"))[: len(bits)]
+        tried += len(bits)
+        padded = np.pad(bits, (0, CHUNK - len(bits)), mode="edge")
+        with np.errstate(all="ignore"):
+            wide = library(padded.view(np.float32).astype(np.float64))
+        got, again = run(padded, wide)
+        bits, got = padded[again], got[again]
         want = correct.nearest(name, bits.view(np.float32)).view(np.uint32)
         bad = (got != want) & ~(np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32)))
-        tried += len(bits)
-        wrong += list(zip(bits[bad].tolist(), want[bad].tolist(), strict=True))
+        wrong += sorted(set(zip(bits[bad].tolist(), want[bad].tolist(), strict=True)))
     return tried, wrong
 
 

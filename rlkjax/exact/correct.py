@@ -79,7 +79,7 @@ def precise(name: str, args: tuple[float, ...]) -> Any:
         "exp2": lambda x: mp.mpf(2) ** x,
         "logistic": lambda x: 1 / (1 + mp.exp(-x)),
         "rsqrt": lambda x: 1 / mp.sqrt(x),
-        "pow": mp.power,
+        "pow": lambda x, y: mp.power(abs(x), y) * (-1 if x < 0 and int(y) % 2 else 1),
         "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
         "div": lambda x, y: x / y,
     }
