@@ -41,6 +41,11 @@ def series(fn: Callable[[int], mp.mpf]) -> Callable[[mp.mpf], mp.mpf]:
     return lambda x: mp.fsum(fn(j) * x**j for j in range(40))
 
 
+def erf_around(centre: float) -> Callable[[mp.mpf], mp.mpf]:
+    """The error function, moved to a centre."""
+    return lambda t: mp.erf(centre + t)
+
+
 def polynomials() -> dict[str, tuple[Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf, int]]:
     """name -> (function, low, high, terms)."""
     half_ln2 = mp.log(2) / 2 * mp.mpf("1.0001")
@@ -67,6 +72,17 @@ def polynomials() -> dict[str, tuple[Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf,
             mp.mpf("0.125") ** 2 * mp.mpf("1.01"),
             7,
         ),
+        # erf x = x CENTRE(x^2) for |x| < 1
+        "CENTRE": (
+            lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z else 2 / mp.sqrt(mp.pi),
+            mp.mpf(0),
+            mp.mpf(1),
+            12,
+        ),
+    } | {
+        # erf(centre + t), |t| <= 1/2
+        f"AT_{int(centre * 10)}": (erf_around(centre), mp.mpf("-0.5"), mp.mpf("0.5"), 17)
+        for centre in (1.5, 2.5, 3.5)
     }
 
 

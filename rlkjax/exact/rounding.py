@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact import elementary, inverse
+from rlkjax.exact import elementary, error_function, inverse
 
 Array = jax.Array
 F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
@@ -75,6 +75,7 @@ UNARY = {
     "asin": Function(inverse.asin, (-1.0, 1.0), odd=True),
     "acos": Function(inverse.acos, (-1.0, 1.0)),
     "atan": Function(inverse.atan, odd=True),
+    "erf": Function(error_function.erf, odd=True),
     "rsqrt": Function(inverse.rsqrt, (0.0, INF), ((0.0, INF), (INF, 0.0))),
     "cbrt": Function(inverse.cbrt, None, ((INF, INF), (-INF, -INF)), odd=True),
 }
