@@ -76,7 +76,7 @@ UNARY = {
     "acos": Function(inverse.acos, (-1.0, 1.0)),
     "atan": Function(inverse.atan, odd=True),
     "erf": Function(error_function.erf, odd=True),
-    "rsqrt": Function(inverse.rsqrt, (0.0, INF), ((0.0, INF), (INF, 0.0))),
+    "rsqrt": Function(inverse.rsqrt, (0.0, INF)),
     "cbrt": Function(inverse.cbrt, None, ((INF, INF), (-INF, -INF)), odd=True),
 }
 
