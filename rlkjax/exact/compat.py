@@ -4,7 +4,7 @@
 two kinds and keeps records of trees instead of counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -56,6 +56,23 @@ def scan_counts(params: dict[str, Any], num_args: int) -> tuple[int, int]:
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].update(list(range(num_args))).unpack()
     return len(list(consts)), len(list(carry))
+
+
+def hi_function(params: Mapping[str, Any]) -> Callable[..., list[Any]]:
+    """What a `call_hi_primitive` equation of JAX 0.12 stands for.
+
+    Args:
+      params: the equation's parameters.
+
+    Returns:
+      A function of its operands in other primitives.
+    """
+    prim = params["_prim"]
+
+    def expanded(*args: Any) -> list[Any]:
+        return jax.tree.leaves(prim.expand(*jax.tree.unflatten(prim.in_tree, args)))
+
+    return expanded
 
 
 def source_line(eqn: Any) -> str:

@@ -197,9 +197,9 @@ class Lowering:
         product = self.mul(old, updates)
         return lax.scatter(operand, indices, product, numbers, unique_indices=True, mode=mode)
 
-    def move(self, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """A primitive that rounds nothing: as JAX has it."""
-        outs = eqn.primitive.bind(*args, **eqn.params)
+    def move(self, eqn: Any, args: Sequence[Any], changed: dict | None = None) -> Sequence[Any]:
+        """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
+        outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
         return outs if eqn.primitive.multiple_results else [outs]
 
     def scan(

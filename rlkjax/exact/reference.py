@@ -232,8 +232,8 @@ class Reference:
         """scatter-mul whose indices do not repeat."""
         return numpy_gather.folded(args, params, self.mul)
 
-    def move(self, eqn: Any, args: Sequence[Value]) -> Sequence[Value]:
-        """A primitive that rounds nothing."""
+    def move(self, eqn: Any, args: Sequence[Value], changed: dict | None = None) -> Sequence[Value]:
+        """A primitive that rounds nothing; its sort is stable anyway."""
         with np.errstate(all="ignore"):
             return numpy_moves.MOVES[eqn.primitive.name](eqn.params, args)
 

@@ -72,7 +72,7 @@ def rules() -> dict[str, Rule]:
     table |= {name: binary(name) for name in ("add", "sub", "mul", "div", "rem")}
     table["add_any"] = binary("add")
     names = (
-        "neg abs sign max min floor ceil round clamp is_finite eq ne lt le gt ge eq_to le_to lt_to "
+        "neg abs sign max min floor ceil round clamp is_finite eq ne lt le gt ge "
         "and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz "
         "select_n"
     )

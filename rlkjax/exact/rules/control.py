@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlkjax.exact import compat
-from rlkjax.exact.interpret import Rule, run
+from rlkjax.exact.interpret import Rule, composed, run
 
 GRID_MARK = "exact_contracted_grid"
 
@@ -70,6 +70,7 @@ def rules() -> dict[str, Rule]:
     flow = {"scan": scan, "while": while_loop, "cond": cond, "custom_linear_solve": linear_solve}
     table = {name: Rule("control", fn) for name, fn in flow.items()}
     table |= {name: Rule("control", jit) for name in ("jit", "pjit", "closed_call", "core_call")}
+    table["call_hi_primitive"] = Rule("control", composed(compat.hi_function).apply)
     calls = {"remat2": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr"}
     calls |= {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
     calls |= {"custom_vjp_call_jaxpr": "fun_jaxpr"}
