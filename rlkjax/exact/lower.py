@@ -223,11 +223,23 @@ class Lowering:
     def while_loop(
         self, cond: Callable[[list], Any], body: Callable[[list], list], carry: Sequence[Array]
     ) -> list[Array]:
-        """A loop until `cond` fails."""
-        return lax.while_loop(lambda c: cond(list(c)), lambda c: body(list(c)), list(carry))
+        """A loop until `cond` fails; of a mapped loop, each row until its own condition fails."""
+
+        def step(carry: Sequence[Array]) -> list[Array]:
+            going, new = cond(list(carry)), body(list(carry))
+            if going.ndim == 0:
+                return new
+            return [jnp.where(leading(going, n), n, o) for n, o in zip(new, carry, strict=True)]
+
+        return lax.while_loop(lambda c: jnp.any(cond(list(c))), step, list(carry))
 
     def switch(
         self, index: Array, branches: Sequence[Callable[..., list]], args: Sequence[Array]
     ) -> list[Array]:
         """One of several branches; the index is clamped."""
         return lax.switch(index, branches, *args)
+
+
+def leading(flags: Array, like: Array) -> Array:
+    """Flags of the first axes, with axes of length 1 for the others."""
+    return jnp.reshape(flags, flags.shape + (1,) * (like.ndim - flags.ndim))

@@ -256,10 +256,12 @@ class Reference:
     def while_loop(
         self, cond: Callable[[list], Any], body: Callable[[list], list], carry: Sequence[Value]
     ) -> list[Value]:
-        """A loop until `cond` fails."""
+        """A loop until `cond` fails; of a mapped loop, each row until its own condition fails."""
         carry = list(carry)
-        while bool(cond(carry)):
-            carry = body(carry)
+        while np.any(going := cond(carry)):
+            rows = [going.reshape(going.shape + (1,) * (c.ndim - going.ndim)) for c in carry]
+            new = body(carry)
+            carry = [np.where(r, n, o) for r, n, o in zip(rows, new, carry, strict=True)]
         return carry
 
     def switch(
