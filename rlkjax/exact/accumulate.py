@@ -5,8 +5,9 @@ multiple of q (ties to even): an integer of at most 2^32 times q. Up to 2^20 of 
 2^52 q, so that every partial sum is exact in float64; longer sums continue in int64.
 
 Dot. Each row of the left and each column of the right operand is rounded likewise with
-q = 2^(e-21): integers of at most 2^22. A product is at most 2^44, and 512 of them add to at most
-2^53: exact in float64, with or without FMA, in any order. Blocks of 512 are added in int64.
+q = 2^(e-22): integers of at most 2^23. A product is at most 2^46, and 128 of them add to at most
+2^53: exact in float64, with or without FMA, in any order. Blocks of 128 are added in int64, 1024 of
+them at most; longer ones in two words. (Why 23 bits: docs/decisions/0101-bits-of-a-dot.md.)
 
 One rounding to float32 ends both. A zero sum is +0. An element that is infinite or NaN follows IEEE
 754 among the rounded elements, which again knows no order.
@@ -26,9 +27,10 @@ F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 
 SUM_BITS = 31
 SUM_BLOCK = 2**20
-DOT_BITS = 21
-DOT_BLOCK = 512
-DOT_WORD = 2**18
+DOT_BITS = 22
+DOT_BLOCK = 128
+DOT_WORD = 2**17
+UNROLLED = 4
 Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
@@ -45,7 +47,7 @@ def exponents(x: Array, axes: Sequence[int]) -> Array:
       int64, in [0, 255].
     """
     bits = lax.bitcast_convert_type(x, I32) & 0x7FFFFFFF
-    if math.prod(x.shape[a] for a in axes) == 0:
+    if moved_size(x, axes) == 0:
         return jnp.zeros([1 if a in axes else n for a, n in enumerate(x.shape)], I64)
     peak = jnp.expand_dims(lax.reduce_max(bits, tuple(axes)), tuple(axes))
     return lax.convert_element_type(peak >> 23, I64)
@@ -87,16 +89,23 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
       float32, the shape of x without `axes`.
     """
     axes = tuple(axes)
+    if moved_size(x, axes) == 0:
+        return empty_sum([n for a, n in enumerate(x.shape) if a not in axes], opaque)
     biased = exponents(x, axes)
     grid = to_grid(x, biased, SUM_BITS, opaque)
     total = lax.reduce_sum(grid, axes)
-    if math.prod(x.shape[a] for a in axes) > SUM_BLOCK:
+    if moved_size(x, axes) > SUM_BLOCK:
         unit = biased - 127 - SUM_BITS
         whole = lax.convert_element_type(grid * two_to(-unit), I64)
         exact = lax.reduce_sum(whole, axes)
         unit = jnp.squeeze(unit, axes)
         total = jnp.where(jnp.isfinite(total), scaled(exact, unit), total)
     return narrow(total, opaque)
+
+
+def empty_sum(shape: Sequence[int], opaque: Opaque) -> Array:
+    """Sums of nothing: +0, hidden, since XLA would take `0 + z` for z, which is -0."""
+    return hidden(jnp.zeros(shape, F32), opaque)
 
 
 def scaled(whole: Array, unit: Array) -> Array:
@@ -145,6 +154,8 @@ def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
       float32 of the shape that `lax.dot_general` gives.
     """
     (lhs_contract, rhs_contract), _ = dims
+    if moved_size(lhs, lhs_contract) == 0:
+        return empty_sum(jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), lhs, rhs).shape, opaque)
     left_exponent = exponents(lhs, lhs_contract)
     right_exponent = exponents(rhs, rhs_contract)
     left = to_grid(lhs, left_exponent, DOT_BITS, opaque)
@@ -158,7 +169,7 @@ def contract(
     """Product of two operands on their grids.
 
     Args:
-      left: float64, multiples of 2^(e - 21) of its row.
+      left: float64, multiples of 2^(e - 22) of its row.
       right: float64, likewise.
       exponents: biased exponents of both, int64, contracted axes of length 1.
       dims: dimension numbers of `lax.dot_general`.
@@ -177,35 +188,35 @@ def contract(
 def blocked(left: Array, right: Array, exponents: tuple[Array, Array], dims: Dims) -> Array:
     """Product over more than one block: float64 within a block, int64 across: → float64."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
-    num_batch = len(lhs_batch)
-    rows = as_rows(left, lhs_contract, lhs_batch)
-    columns = as_rows(right, rhs_contract, rhs_batch)
+    units = [e - 127 - DOT_BITS for e in exponents]
+    rows = as_rows(left * two_to(-units[0]), lhs_contract, lhs_batch)
+    columns = as_rows(right * two_to(-units[1]), rhs_contract, rhs_batch)
+    batch = tuple(range(len(lhs_batch)))
+    inner = (((rows.ndim - 1,), (columns.ndim - 1,)), (batch, batch))
     blocks = -(-rows.shape[-1] // DOT_BLOCK)
-    partial = lax.dot_general(
-        in_blocks(rows, blocks),
-        in_blocks(columns, blocks),
-        (((rows.ndim,), (columns.ndim,)), (tuple(range(num_batch + 1)),) * 2),
-    )
-    ones = (((num_axes(left, lhs_contract, lhs_batch),), (num_axes(right, rhs_contract, rhs_batch),)),
-            (tuple(range(num_batch)),) * 2)
-    row_unit = as_rows(exponents[0], lhs_contract, lhs_batch) - 127 - DOT_BITS
-    column_unit = as_rows(exponents[1], rhs_contract, rhs_batch) - 127 - DOT_BITS
-    unit = lax.dot_general(row_unit, jnp.ones_like(column_unit), ones) + lax.dot_general(
-        jnp.ones_like(row_unit), column_unit, ones
-    )
-    whole = lax.convert_element_type(partial * two_to(-unit), I64)
+    if blocks <= UNROLLED:
+        partial = jnp.stack([lax.dot_general(*part, inner) for part in parts(rows, columns)])
+    else:
+        every = (0, *(axis + 1 for axis in batch))
+        deeper = (((rows.ndim,), (columns.ndim,)), (every, every))
+        partial = lax.dot_general(in_blocks(rows, blocks), in_blocks(columns, blocks), deeper)
     total = lax.reduce_sum(partial, (0,))
-    exact = rounded_total(whole, blocks)
-    return jnp.where(jnp.isfinite(total), exact * two_to(unit), total)
+    exact = rounded_total(lax.convert_element_type(partial, I64), blocks)
+    row_unit = as_rows(units[0], lhs_contract, lhs_batch)
+    column_unit = as_rows(units[1], rhs_contract, rhs_batch)
+    scale = lax.dot_general(two_to(row_unit), two_to(column_unit), inner)
+    return jnp.where(jnp.isfinite(total), exact, total) * scale
 
 
-def num_axes(x: Array, contract: Sequence[int], batch: Sequence[int]) -> int:
-    """Number of axes before the contracted one in the form of `as_rows`."""
-    return x.ndim - len(contract)
+def parts(rows: Array, columns: Array) -> list[tuple[Array, Array]]:
+    """Both operands cut along the last axis."""
+    size = rows.shape[-1]
+    cuts = [(start, min(start + DOT_BLOCK, size)) for start in range(0, size, DOT_BLOCK)]
+    return [(rows[..., start:stop], columns[..., start:stop]) for start, stop in cuts]
 
 
 def in_blocks(rows: Array, blocks: int) -> Array:
-    """[..., K] → [blocks, ..., 512], padded with zeros."""
+    """[..., K] → [blocks, ..., 128], padded with zeros."""
     missing = blocks * DOT_BLOCK - rows.shape[-1]
     padded = lax.pad(rows, F64(0), [(0, 0, 0)] * (rows.ndim - 1) + [(0, missing, 0)])
     split = lax.reshape(padded, (*rows.shape[:-1], blocks, DOT_BLOCK))
@@ -215,7 +226,7 @@ def in_blocks(rows: Array, blocks: int) -> Array:
 def rounded_total(whole: Array, blocks: int) -> Array:
     """Sum of integers below 2^53 along the first axis, rounded to 24 bits: int64 → float64.
 
-    512 blocks fit int64. With more, each integer is split at 2^20 and the low halves are carried:
+    1024 blocks fit int64. With more, each integer is split at 2^20 and the low halves are carried:
     the high sum keeps more than 24 bits, so that only whether anything is below them matters.
     """
     if blocks * DOT_BLOCK <= DOT_WORD:

@@ -1,6 +1,7 @@
 """What the bits of a program can depend on: its primitives by class, and digests of its graphs."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rlkjax.exact.interpret import Kind
 from rlkjax.exact.rules.table import TABLE
 from rlkjax.exact.transform import exact
 
+LOCATION = re.compile(r" loc\(.*?\)+")
 PLATFORMS = ("cpu", "cuda", "rocm")
 
 
@@ -76,7 +78,9 @@ def certify(
 def stablehlo_digest(fn: Callable[..., Any], args: Sequence[Any], platform: str) -> str:
     """SHA-256 of the exact program lowered for a platform, without source locations."""
     exported = jax.export.export(jax.jit(exact(fn)), platforms=[platform])(*args)
-    return hashlib.sha256(exported.mlir_module().encode()).hexdigest()
+    lines = exported.mlir_module().splitlines()
+    text = "\n".join(LOCATION.sub("", line) for line in lines if not line.startswith("#loc"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def equations(jaxpr: Any) -> list[Any]:

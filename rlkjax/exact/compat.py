@@ -5,12 +5,19 @@ two kinds and keeps records of trees instead of counts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 from jax._src import source_info_util
 
+from rlkjax.exact.errors import UnsupportedArgumentError
+
 Array = jax.Array
+THREEFRY = "key<fry>"
+
+# the line that a message names shall be the user's
+source_info_util.register_exclusion(str(Path(__file__).parent))
 
 
 def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:
@@ -24,9 +31,24 @@ def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any],
       (open jaxpr, its constants, tree of shape records that `fn` returns).
     """
     with jax.enable_x64(False):
-        closed, out_shape = jax.make_jaxpr(fn, return_shape=True)(*args)
+        closed, out_shape = jax.make_jaxpr(lambda *a: checked(fn(*a)), return_shape=True)(*args)
     jaxpr, consts = opened(closed)
     return jaxpr, list(consts), out_shape
+
+
+def checked(results: Any) -> Any:
+    """The results of a function, if all of them are arrays or numbers.
+
+    Raises:
+      UnsupportedArgumentError: one is not.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(results):
+        if not isinstance(leaf, bool | int | float) and not hasattr(leaf, "dtype"):
+            raise UnsupportedArgumentError(
+                f"the function returns {type(leaf).__name__} as result "
+                f"{jax.tree_util.keystr(path) or 0}, want arrays; return it outside of exact"
+            )
+    return results
 
 
 def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:

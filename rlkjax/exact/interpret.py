@@ -7,8 +7,6 @@ an instruction is carried out: `lower.Lowering` as JAX operations, `reference.Re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
 
@@ -19,6 +17,8 @@ REASONS = {
     "float16": "exact defines float32 results only",
     "bfloat16": "exact defines float32 results only",
     "complex64": "complex arithmetic has no definition here",
+    "key<rbg>": "only threefry keys give the same bits everywhere",
+    "key<urbg>": "only threefry keys give the same bits everywhere",
 }
 
 
@@ -98,9 +98,9 @@ def check_dtypes(eqn: Any) -> None:
     """Refuses an equation that reads or makes a dtype without a definition."""
     for atom in (*eqn.invars, *eqn.outvars):
         dtype = getattr(atom.aval, "dtype", None)
-        if dtype is None or compat.is_key(atom.aval):
+        if dtype is None or dtype.name in ALLOWED or dtype.name == compat.THREEFRY:
             continue
-        refuse_dtype(np.dtype(dtype).name, f"'{eqn.primitive.name}' at {compat.source_line(eqn)}")
+        refuse_dtype(dtype.name, f"'{eqn.primitive.name}' at {compat.source_line(eqn)}")
 
 
 def refuse_dtype(name: str, where: str) -> None:
@@ -113,11 +113,11 @@ def refuse_dtype(name: str, where: str) -> None:
     Raises:
       UnsupportedDtypeError: the dtype has no definition.
     """
-    if name not in ALLOWED:
+    if name not in ALLOWED and name != compat.THREEFRY:
         reason = REASONS.get(name, "its arithmetic has no definition here")
         raise UnsupportedDtypeError(
-            f"{where} holds {name}, want float32, integers up to 32 bits or bool: {reason}; "
-            "cast it to float32"
+            f"{where} holds {name}, want float32, integers up to 32 bits, bool or threefry keys: "
+            f"{reason}; convert it first"
         )
 
 

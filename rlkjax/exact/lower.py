@@ -27,12 +27,14 @@ def opaque_from(values: Sequence[Array]) -> Opaque:
     is a constant then.
 
     Args:
-      values: inputs of the program; float32, integers or bool.
+      values: inputs of the program; float32, integers, bool or typed keys.
 
     Returns:
       The scalars, 64-bit types included: to be called with 64-bit types on.
     """
     source = next((v for v in values if v.size > 0), jnp.zeros((), I32))
+    if jnp.issubdtype(source.dtype, jax.dtypes.prng_key):
+        source = jax.random.key_data(source)
     first = lax.reshape(lax.slice(source, (0,) * source.ndim, (1,) * source.ndim), ())
     if first.dtype == F32:
         r = lax.bitcast_convert_type(first, I32)

@@ -23,7 +23,7 @@ from rlkjax.exact.rules.table import TABLE
 Value = NDArray[Any]
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
-SUM_BITS, DOT_BITS = 31, 21
+SUM_BITS, DOT_BITS = 31, 22
 LOWEST = -300
 
 
@@ -299,8 +299,8 @@ def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: V
     unit = left_unit + np.swapaxes(right_unit, 1, 2)
     total = np.zeros(np.broadcast_shapes(unit.shape), object)
     plain = np.zeros(total.shape)
-    for start in range(0, rows.shape[2], 2**17):
-        part = slice(start, start + 2**17)
+    for start in range(0, rows.shape[2], 2**16):
+        part = slice(start, start + 2**16)
         left, right = rows[..., part], np.swapaxes(columns[..., part], 1, 2)
         with np.errstate(all="ignore"):
             plain = plain + np.sum(left[..., None] * right[:, None], 2) if not (

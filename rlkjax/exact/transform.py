@@ -43,53 +43,52 @@ def exact(fn: Fn) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
-        return compiled(fn, tree)(leaves)
+        seed = [] if any(np.size(v) for v in leaves) else [np.zeros((), np.int32)]
+        return compiled(fn, tree)(leaves, seed)
 
     return wrapped  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any]], Any]:
+def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any]], Any]:
     """The jitted exact program of `fn` for one structure of arguments."""
 
-    def call(leaves: list[Array]) -> Any:
+    def call(leaves: list[Array], seed: list[Array]) -> Any:
         def flat(*leaves: Array) -> Any:
             args, kwargs = jax.tree.unflatten(tree, leaves)
             return fn(*args, **kwargs)
 
         jaxpr, consts, out_shape = compat.traced(flat, leaves)
         check_results(out_shape)
-        outs = emit(jaxpr, consts, leaves)
+        outs = emit(jaxpr, consts, leaves, seed)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
     return jax.jit(call)
 
 
-def emit(jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
+def emit(
+    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], seed: Sequence[Any]
+) -> list[Array]:
     """Re-emits a jaxpr by the rules, with 64-bit types on inside.
 
     Args:
       jaxpr: open jaxpr.
       consts: values of its constants.
       leaves: values of its inputs.
+      seed: a number known at run time only, if no input has any.
 
     Returns:
       Values of its outputs.
     """
 
-    def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_from([v for v in (*leaves, *consts) if is_number(v)]), TABLE)
+    def program(consts: list[Array], leaves: list[Array], seed: list[Array]) -> list[Array]:
+        ops = Lowering(opaque_from([*leaves, *consts, *seed]), TABLE)
         outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
         return [ops.exit(x) for x in outs]
 
     with jax.enable_x64(True):
-        return jax.jit(program)(list(consts), list(leaves))
-
-
-def is_number(value: Any) -> bool:
-    """Whether an array holds numbers or bools, and not random keys."""
-    return not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+        return jax.jit(program)(list(consts), list(leaves), list(seed))
 
 
 def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> None:
@@ -103,12 +102,10 @@ def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> 
                 f"{where} of an exact function is {type(value).__name__}, want an array; bind it "
                 "with functools.partial before calling exact"
             )
-        if is_number(value):
-            refuse_dtype(np.dtype(value.dtype).name, where)
+        refuse_dtype(value.dtype.name, where)
 
 
 def check_results(out_shape: Any) -> None:
     """Refuses results with a dtype without a definition."""
     for path, value in jax.tree_util.tree_leaves_with_path(out_shape):
-        if is_number(value):
-            refuse_dtype(np.dtype(value.dtype).name, f"result {jax.tree_util.keystr(path)}")
+        refuse_dtype(value.dtype.name, f"result {jax.tree_util.keystr(path) or 0}")
