@@ -31,6 +31,8 @@ DOT_BITS = 22
 DOT_BLOCK = 128
 DOT_WORD = 2**17
 UNROLLED = 4
+# bits of 1.5 * 2^(52 - 127 - bits), to which the biased exponent is added
+SHIFT_BITS = {bits: ((52 - 127 - bits + 1023) << 52) + (1 << 51) for bits in (SUM_BITS, DOT_BITS)}
 Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
@@ -58,11 +60,23 @@ def two_to(power: Array) -> Array:
     return lax.bitcast_convert_type((power + 1023) << 52, F64)
 
 
+def grid_shift(power: Array, bits: int) -> Array:
+    """1.5 * 2^52 units of 2^(e - bits): adding it to a number leaves no room for smaller bits.
+
+    Args:
+      power: int64, biased exponent e + 127.
+      bits: how far the unit lies below 2^e.
+
+    Returns:
+      float64.
+    """
+    return lax.bitcast_convert_type((power << 52) + SHIFT_BITS[bits], F64)
+
+
 def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
     """Rounds to the nearest multiple of 2^(e - bits).
 
-    Adding 1.5 * 2^52 multiples leaves no room for smaller bits; subtracting it gives them back. The
-    subtrahend is hidden from the compiler, which would cancel the two.
+    The shift that was added is subtracted again, hidden from the compiler, which would cancel the two.
 
     Args:
       x: float32.
@@ -73,7 +87,7 @@ def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
     Returns:
       float64 of the shape of x; infinities and NaN stay.
     """
-    shift = two_to(biased - 127 - bits + 52) * 1.5
+    shift = grid_shift(biased, bits)
     return (widen(x) + shift) - hidden(shift, opaque)
 
 

@@ -64,6 +64,10 @@ class Lowering:
 
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""
+        if np.ndim(value) == 0 and dtype == F32:
+            bits = np.asarray(value, np.float32).view(np.int32)
+            flushed = bits if bits & EXPONENT else bits & np.int32(SIGN)
+            return lax.bitcast_convert_type(lax.bitwise_or(self.opaque.nothing, flushed), F32)
         return self.constant(jnp.asarray(value, dtype))
 
     def constant(self, value: Any) -> Array:
