@@ -15,6 +15,7 @@ One rounding to float32 ends both. A zero sum is +0. An element that is infinite
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +40,6 @@ Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[
 def exponents(x: Array, axes: Sequence[int]) -> Array:
     """Biased exponent of the largest magnitude along axes; 255 if it is infinite or NaN.
 
-    Magnitudes order like their bits read as integers, and an integer maximum is the cheaper one.
-
     Args:
       x: float32, any shape.
       axes: axes that become 1 long; nothing gives 0.
@@ -48,11 +47,11 @@ def exponents(x: Array, axes: Sequence[int]) -> Array:
     Returns:
       int64, in [0, 255].
     """
-    bits = lax.bitcast_convert_type(x, I32) & 0x7FFFFFFF
     if moved_size(x, axes) == 0:
         return jnp.zeros([1 if a in axes else n for a, n in enumerate(x.shape)], I64)
-    peak = jnp.expand_dims(lax.reduce_max(bits, tuple(axes)), tuple(axes))
-    return lax.convert_element_type(peak >> 23, I64)
+    peak = jnp.expand_dims(lax.reduce_max(lax.abs(x), tuple(axes)), tuple(axes))
+    bits = lax.bitcast_convert_type(peak, I32)
+    return lax.convert_element_type((bits >> 23) & 0xFF, I64)
 
 
 def two_to(power: Array) -> Array:
@@ -202,55 +201,98 @@ def contract(
 def blocked(left: Array, right: Array, exponents: tuple[Array, Array], dims: Dims) -> Array:
     """Product over more than one block: float64 within a block, int64 across: → float64."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
-    units = [e - 127 - DOT_BITS for e in exponents]
-    rows = as_rows(left * two_to(-units[0]), lhs_contract, lhs_batch)
-    columns = as_rows(right * two_to(-units[1]), rhs_contract, rhs_batch)
-    batch = tuple(range(len(lhs_batch)))
-    inner = (((rows.ndim - 1,), (columns.ndim - 1,)), (batch, batch))
-    blocks = -(-rows.shape[-1] // DOT_BLOCK)
-    if blocks <= UNROLLED:
-        partial = jnp.stack([lax.dot_general(*part, inner) for part in parts(rows, columns)])
-    else:
-        every = (0, *(axis + 1 for axis in batch))
-        deeper = (((rows.ndim,), (columns.ndim,)), (every, every))
-        partial = lax.dot_general(in_blocks(rows, blocks), in_blocks(columns, blocks), deeper)
-    total = lax.reduce_sum(partial, (0,))
-    exact = rounded_total(lax.convert_element_type(partial, I64), blocks)
-    row_unit = as_rows(units[0], lhs_contract, lhs_batch)
-    column_unit = as_rows(units[1], rhs_contract, rhs_batch)
-    scale = lax.dot_general(two_to(row_unit), two_to(column_unit), inner)
-    return jnp.where(jnp.isfinite(total), exact, total) * scale
+    if len(lhs_contract) > 1:
+        rows = as_rows(left, lhs_contract, lhs_batch)
+        columns = as_rows(right, rhs_contract, rhs_batch)
+        units = (
+            as_rows(exponents[0], lhs_contract, lhs_batch),
+            as_rows(exponents[1], rhs_contract, rhs_batch),
+        )
+        batch = tuple(range(len(lhs_batch)))
+        inner = (((rows.ndim - 1,), (columns.ndim - 1,)), (batch, batch))
+        return blocked(rows, columns, units, inner)
+    units = tuple(e - 127 - DOT_BITS for e in exponents)
+    whole = (left * two_to(-units[0]), right * two_to(-units[1]))
+    plain, high, low = block_sums(whole, dims)
+    scale = lax.dot_general(two_to(units[0]), two_to(units[1]), dims)
+    return jnp.where(jnp.isfinite(plain), rounded_words(high, low), plain) * scale
 
 
-def parts(rows: Array, columns: Array) -> list[tuple[Array, Array]]:
-    """Both operands cut along the last axis."""
-    size = rows.shape[-1]
-    cuts = [(start, min(start + DOT_BLOCK, size)) for start in range(0, size, DOT_BLOCK)]
-    return [(rows[..., start:stop], columns[..., start:stop]) for start, stop in cuts]
+class Sums(NamedTuple):
+    """Sums of the products of blocks.
 
-
-def in_blocks(rows: Array, blocks: int) -> Array:
-    """[..., K] → [blocks, ..., 128], padded with zeros."""
-    missing = blocks * DOT_BLOCK - rows.shape[-1]
-    padded = lax.pad(rows, F64(0), [(0, 0, 0)] * (rows.ndim - 1) + [(0, missing, 0)])
-    split = lax.reshape(padded, (*rows.shape[:-1], blocks, DOT_BLOCK))
-    return jnp.moveaxis(split, -2, 0)
-
-
-def rounded_total(whole: Array, blocks: int) -> Array:
-    """Sum of integers below 2^53 along the first axis, rounded to 24 bits: int64 → float64.
-
-    1024 blocks fit int64. With more, each integer is split at 2^20 and the low halves are carried:
-    the high sum keeps more than 24 bits, so that only whether anything is below them matters.
+    Attributes:
+      plain: float64, for infinities and NaN.
+      high: int64, the products shifted right by 20 bits; 0 if `low` holds all of them.
+      low: int64, their last 20 bits, or all of them.
     """
-    if blocks * DOT_BLOCK <= DOT_WORD:
-        return widen(lax.convert_element_type(lax.reduce_sum(whole, (0,)), F32))
-    low = lax.reduce_sum(whole & (2**20 - 1), (0,))
-    high = lax.reduce_sum(whole >> 20, (0,)) + (low >> 20)
-    low = low & (2**20 - 1)
-    sticky = (high << 1) | lax.convert_element_type(low != 0, I64)
-    big = widen(lax.convert_element_type(sticky, F32)) * 2.0**19
+
+    plain: Array
+    high: Array
+    low: Array
+
+
+def block_sums(whole: tuple[Array, Array], dims: Dims) -> Sums:
+    """Adds the products of the blocks along one contracted axis, integers in float64, exactly.
+
+    1024 blocks fit int64. With more, each integer is split at 2^20.
+    """
+    ((left_axis,), (right_axis,)), _ = dims
+    size = whole[0].shape[left_axis]
+    blocks = -(-size // DOT_BLOCK)
+
+    def add(sums: Sums, pair: tuple[Array, Array]) -> Sums:
+        product = lax.dot_general(*pair, dims)
+        integer = lax.convert_element_type(product, I64)
+        if size <= DOT_WORD:
+            return Sums(sums.plain + product, sums.high, sums.low + integer)
+        low = sums.low + (integer & (2**20 - 1))
+        return Sums(sums.plain + product, sums.high + (integer >> 20), low)
+
+    shape = jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), *whole).shape
+    start = Sums(jnp.zeros(shape, F64), jnp.zeros(shape, I64), jnp.zeros(shape, I64))
+    if blocks <= UNROLLED:
+        for first in range(0, size, DOT_BLOCK):
+            stop = min(first + DOT_BLOCK, size)
+            start = add(
+                start,
+                (
+                    lax.slice_in_dim(whole[0], first, stop, axis=left_axis),
+                    lax.slice_in_dim(whole[1], first, stop, axis=right_axis),
+                ),
+            )
+        return start
+    missing = blocks * DOT_BLOCK - size
+    left, right = padded(whole[0], left_axis, missing), padded(whole[1], right_axis, missing)
+
+    def step(i: Array, sums: Sums) -> Sums:
+        first = i * DOT_BLOCK
+        pair = (
+            lax.dynamic_slice_in_dim(left, first, DOT_BLOCK, left_axis),
+            lax.dynamic_slice_in_dim(right, first, DOT_BLOCK, right_axis),
+        )
+        return add(sums, pair)
+
+    return lax.fori_loop(0, blocks, step, start)
+
+
+def padded(x: Array, axis: int, missing: int) -> Array:
+    """Zeros appended along an axis."""
+    if missing == 0:
+        return x
+    return lax.pad(x, F64(0), [(0, missing * (a == axis), 0) for a in range(x.ndim)])
+
+
+def rounded_words(high: Array, low: Array) -> Array:
+    """high * 2^20 + low, rounded to 24 bits: int64, int64 → float64.
+
+    What low holds beyond 20 bits is carried. If the sum does not fit one word, high keeps more than
+    24 bits of it, so that only whether anything is below them matters.
+    """
     small = widen(lax.convert_element_type((high << 20) + low, F32))
+    high = high + (low >> 20)
+    below = lax.convert_element_type((low & (2**20 - 1)) != 0, I64)
+    big = widen(lax.convert_element_type((high << 1) | below, F32)) * 2.0**19
     return jnp.where(jnp.abs(high) < 2**30, small, big)
 
 
