@@ -1,7 +1,7 @@
-"""Exact over plain JAX in one run: `python -m benchmarks.exact_cost [--only WORD] [--brax] [--json]`.
+"""Exact over plain JAX in one run: `python -m benchmarks.exact_cost`.
 
-For each program: the best time of plain `jax.jit` and of `exact`, taken in turns, their ratio, and the
-time each takes to compile. `--brax` adds a step of Brax tasks.
+For each program: the best time of plain `jax.jit` and of `exact`, taken in turns, their ratio, and
+the time each takes to compile. `--brax` adds a step of Brax tasks.
 """
 
 import argparse
@@ -18,7 +18,20 @@ from benchmarks import exact_programs
 from benchmarks.exact_programs import normal
 from rlkjax.exact.transform import exact
 
-FUNCTIONS = "tanh exp log log1p expm1 sin cos sqrt cbrt arctan arccos sinh".split()
+FUNCTIONS = [
+    "tanh",
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "sin",
+    "cos",
+    "sqrt",
+    "cbrt",
+    "arctan",
+    "arccos",
+    "sinh",
+]
 
 
 class Program(NamedTuple):
@@ -75,7 +88,9 @@ def learning() -> list[Program]:
     x = normal(7, 2048, 27)
     steps = (normal(10, 128, 256), normal(11, 129, 256), normal(12, 128, 256) > -1)
     return [
-        Program("log_prob 2048x8", p.log_prob, (normal(8, 2048, 8), normal(9, 8), normal(13, 2048, 8))),
+        Program(
+            "log_prob 2048x8", p.log_prob, (normal(8, 2048, 8), normal(9, 8), normal(13, 2048, 8))
+        ),
         Program("gae 128x256", p.gae, steps),
         Program("policy 2048", p.network, (params, x)),
         Program("update 2048", p.update, (params, moments, x, normal(14, 2048, 8))),

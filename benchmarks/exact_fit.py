@@ -1,7 +1,7 @@
-"""Makes the polynomial coefficients of `rlkjax/exact/elementary.py`: `python -m benchmarks.exact_fit`.
+"""Makes the polynomial coefficients of exact's functions: `python -m benchmarks.exact_fit`.
 
-Each polynomial interpolates its function at Chebyshev nodes with 60 digits, and its coefficients are
-then rounded to float64. Needs mpmath. Prints one tuple a line, as hexadecimal floats.
+Each polynomial interpolates its function at Chebyshev nodes with 60 digits, and its coefficients
+are then rounded to float64. Needs mpmath. Prints one tuple a line, as hexadecimal floats.
 """
 
 from collections.abc import Callable

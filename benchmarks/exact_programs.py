@@ -1,8 +1,8 @@
 """Programs of PPO's size whose bits must not change: `python -m benchmarks.exact_programs`.
 
-Prints `<name> <SHA-256 of all results>` for each program under `exact`, in this process, with its flags,
-cores and versions. `--plain` takes plain JAX instead, `--brax` adds a Brax step. Every formula is
-written out, so that no library's version has a say in it.
+Prints `<name> <SHA-256 of all results>` for each program under `exact`, with the flags, cores and
+versions of this process. `--plain` takes plain JAX instead, `--brax` adds a Brax step. Every formula
+is written out, so that no library's version has a say in it.
 """
 
 import argparse
@@ -34,7 +34,9 @@ def log_prob(mean: Array, log_std: Array, u: Array) -> Array:
     """Log-probability of tanh(u), u normal: [B, A] → [B]."""
     z = (u - mean) * jnp.exp(-log_std)
     base = -0.5 * jnp.square(z) - log_std - 0.5 * LOG_2_PI
-    squash = 2.0 * (jnp.log(2.0) - u - jnp.log1p(jnp.exp(-2.0 * jnp.abs(u))) + jnp.minimum(2 * u, 0))
+    squash = 2.0 * (
+        jnp.log(2.0) - u - jnp.log1p(jnp.exp(-2.0 * jnp.abs(u))) + jnp.minimum(2 * u, 0)
+    )
     return jnp.sum(base - squash, axis=-1)
 
 
@@ -61,7 +63,10 @@ def network(params: Params, x: Array) -> Array:
 def initial(widths: tuple[int, ...]) -> Params:
     """Parameters of a network."""
     pairs = zip(widths[:-1], widths[1:], strict=True)
-    return [(normal(i, a, b) / np.float32(a**0.5), np.zeros(b, np.float32)) for i, (a, b) in enumerate(pairs)]
+    return [
+        (normal(i, a, b) / np.float32(a**0.5), np.zeros(b, np.float32))
+        for i, (a, b) in enumerate(pairs)
+    ]
 
 
 def update(params: Params, moments: tuple, x: Array, target: Array) -> tuple[Params, tuple, Array]:
@@ -101,7 +106,9 @@ def hashes(wrap: Callable[..., Any]) -> dict[str, str]:
         found[f"log_prob[{size}]"] = digest(rows[:1])
         if size == max(SIZES):
             found["log_prob"] = digest(rows)
-    found["gae"] = digest(wrap(gae)(normal(4, 128, 64), normal(5, 129, 64), normal(6, 128, 64) > -1))
+    found["gae"] = digest(
+        wrap(gae)(normal(4, 128, 64), normal(5, 129, 64), normal(6, 128, 64) > -1)
+    )
     params = initial((16, 64, 64, 4))
     x, target = normal(7, 2048, 16), normal(8, 2048, 4)
     for size in SIZES:

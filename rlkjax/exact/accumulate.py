@@ -75,7 +75,8 @@ def grid_shift(power: Array, bits: int) -> Array:
 def to_grid(x: Array, biased: Array, bits: int, opaque: Opaque) -> Array:
     """Rounds to the nearest multiple of 2^(e - bits).
 
-    The shift that was added is subtracted again, hidden from the compiler, which would cancel the two.
+    The shift that was added is subtracted again, hidden from the compiler, which would cancel
+    the two.
 
     Args:
       x: float32.
@@ -168,7 +169,9 @@ def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
     """
     (lhs_contract, rhs_contract), _ = dims
     if moved_size(lhs, lhs_contract) == 0:
-        return empty_sum(jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), lhs, rhs).shape, opaque)
+        return empty_sum(
+            jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), lhs, rhs).shape, opaque
+        )
     left_exponent = exponents(lhs, lhs_contract)
     right_exponent = exponents(rhs, rhs_contract)
     left = to_grid(lhs, left_exponent, DOT_BITS, opaque)
@@ -336,5 +339,5 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
 
 
 def exponent64(magnitude: Array) -> Array:
-    """Exponent e of a float64 in [2^e, 2^(e+1)), at least -300, so that grids stay normal numbers."""
+    """Exponent e of a float64 in [2^e, 2^(e+1)), at least -300: grids stay normal numbers."""
     return jnp.maximum((lax.bitcast_convert_type(magnitude, I64) >> 52) - 1023, -300)

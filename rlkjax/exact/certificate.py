@@ -24,8 +24,9 @@ class Certificate:
     """What `certify` found out about a program.
 
     Attributes:
-      primitives: class -> name of primitive -> number of equations; classes are "defined" (a rounding
-        of the definitions), "moved" (nothing is rounded), "composed", "control" and "refused".
+      primitives: class -> name of primitive -> number of equations; classes are "defined" (a
+        rounding of the definitions), "moved" (nothing is rounded), "composed", "control" and
+        "refused".
       refused: primitive -> the user's line, for those without a rule.
       jaxpr: SHA-256 in hex of the program as JAX traced it. The bits are a function of this program
         and of its inputs.

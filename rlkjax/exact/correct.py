@@ -89,7 +89,7 @@ def precise(name: str, args: tuple[float, ...]) -> Any:
 
 
 def to_float32(y: Float64) -> Float32:
-    """float64 → float32: nearest even as if the exponent had no lower bound, then flushed to zero.
+    """float64 → float32: nearest even as if exponents had no lower bound, then flushed.
 
     Args:
       y: float64, any shape.
@@ -133,7 +133,7 @@ def nearest(name: str, *args: Float32) -> Float32:
 
 
 def decide(value: Any, low: float, high: float) -> np.float32:
-    """Which of two neighbours in float32 is nearer to an mpmath number; a tie goes to the even one."""
+    """Which of two neighbours in float32 is nearer to an mpmath number; ties go to even."""
     if np.isinf(low) or np.isinf(high):
         limit = 2.0**128 - 2.0**103
         return np.float32(low if np.isfinite(low) == (abs(value) < limit) else high)

@@ -1,7 +1,7 @@
-"""Elementary functions in float64, so close to the true value that one rounding gives float32's best.
+"""Elementary functions in float64, so close to the truth that one rounding gives float32's best.
 
 Each function maps float64 values of float32 numbers to float64, with an error of about one part in
-2^52; `rounding.py` rounds once and sets right the few inputs that lie closer to a rounding boundary.
+2^52; `rounding.py` rounds once, and lists the inputs, if any, for which that is not enough.
 Whether the compiler contracts a product and a sum does not matter here: both results lie within the
 error, and the exhaustive check (benchmarks/exact_functions.py) is run in both ways.
 

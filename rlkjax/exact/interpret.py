@@ -11,7 +11,9 @@ from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
 
 Kind = Literal["defined", "moved", "composed", "control"]
-ALLOWED = frozenset("float32 int8 int16 int32 uint8 uint16 uint32 bool float0".split())
+ALLOWED = frozenset(
+    ["float32", "int8", "int16", "int32", "uint8", "uint16", "uint32", "bool", "float0"]
+)
 REASONS = {
     "float64": "exact defines float32 results only",
     "float16": "exact defines float32 results only",

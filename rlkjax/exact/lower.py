@@ -21,7 +21,7 @@ EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
 def opaque_from(values: Sequence[Array]) -> Opaque:
     """Scalars that no compiler knows, from the bits r of the first input that has any.
 
-    v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler decides that.
+    v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler sees that.
     Only integer operations make the scalars: a select between two constants would be moved out of
     the loops, and the arm with -0.0 simplified. Without an input, a literal has to do: the program
     is a constant then.
@@ -179,9 +179,7 @@ class Lowering:
         """scatter-add; float32: order-free."""
         operand, indices, updates = args
         if operand.dtype == F32:
-            return scatter.order_free_scatter_add(
-                operand, indices, updates, params, self.opaque
-            )
+            return scatter.order_free_scatter_add(operand, indices, updates, params, self.opaque)
         return lax.scatter_add(
             operand,
             indices,

@@ -35,8 +35,8 @@ def dot(
 
     "output": each row of lhs and each column of rhs has the grid of its own largest element.
     "contracted": rhs has one exponent for each contracted index, which is folded into lhs; a term
-    whose left factor is zero then changes nothing, whatever finite value its right factor holds. For
-    attention, p . V: masked, padded and future positions do not touch the result.
+    whose left factor is zero then changes nothing, whatever finite value its right factor holds.
+    For attention, p . V: masked, padded and future positions do not touch the result.
 
     Args:
       lhs: float32, weights.
@@ -71,8 +71,8 @@ def freeze(numbers: lax.DotDimensionNumbers) -> lax.DotDimensionNumbers:
 def tanh(x: Array) -> Array:
     """Hyperbolic tangent whose derivative is written out as g (1 - t^2), t = tanh x.
 
-    JAX 0.10 writes (g + g t)(1 - t) and 0.12 writes g (1 - t^2): other bits. A program that must keep
-    its bits over versions takes this one.
+    JAX 0.10 writes (g + g t)(1 - t) and 0.12 writes g (1 - t^2): other bits. A program that must
+    keep its bits over versions takes this one.
 
     Args:
       x: float32, any shape.

@@ -117,9 +117,7 @@ def gather(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     operand, indices = args
     numbers, mode = of_gather(params["dimension_numbers"]), params["mode"]
     fill = fills(mode)
-    where, inside = places(
-        indices, operand.shape, params["slice_sizes"], numbers, clip=not fill
-    )
+    where, inside = places(indices, operand.shape, params["slice_sizes"], numbers, clip=not fill)
     out = operand[where]
     if fill:
         value = params["fill_value"]
@@ -157,9 +155,7 @@ def scatter(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     return [out]
 
 
-def folded(
-    args: Sequence[Value], params: Params, fn: Callable[[Value, Value], Value]
-) -> Value:
+def folded(args: Sequence[Value], params: Params, fn: Callable[[Value, Value], Value]) -> Value:
     """Cells combined with their updates, one after the other."""
     out = np.atleast_1d(args[0]).copy()
     where, values = scattered(*args, params)

@@ -120,7 +120,10 @@ def pad(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     """Edges and gaps filled with a value; negative edges cut."""
     x, value = args
     config = params["padding_config"]
-    shape = [low + high + n + max(n - 1, 0) * gap for n, (low, high, gap) in zip(x.shape, config, strict=True)]
+    shape = [
+        low + high + n + max(n - 1, 0) * gap
+        for n, (low, high, gap) in zip(x.shape, config, strict=True)
+    ]
     out = np.full([max(s, 0) for s in shape], value, x.dtype)
     source, target = [], []
     for n, size, (low, _, gap) in zip(x.shape, shape, config, strict=True):
@@ -136,7 +139,9 @@ def iota(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     """0, 1, 2, … along one axis."""
     shape, axis = params["shape"], params["dimension"]
     line = np.arange(shape[axis]).astype(params["dtype"])
-    return [np.broadcast_to(line.reshape([-1 if a == axis else 1 for a in range(len(shape))]), shape)]
+    return [
+        np.broadcast_to(line.reshape([-1 if a == axis else 1 for a in range(len(shape))]), shape)
+    ]
 
 
 def sort(params: Params, args: Sequence[Value]) -> Sequence[Value]:
@@ -160,9 +165,11 @@ def arg(fn: Callable[..., Value]) -> Move:
 def select_n(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     """The case that the selector names."""
     which, *cases = args
-    return [np.choose(np.broadcast_to(which.astype(np.int64), cases[0].shape), cases)] if len(
-        cases
-    ) > 2 else [np.where(which.astype(bool), cases[-1], cases[0])]
+    return (
+        [np.choose(np.broadcast_to(which.astype(np.int64), cases[0].shape), cases)]
+        if len(cases) > 2
+        else [np.where(which.astype(bool), cases[-1], cases[0])]
+    )
 
 
 def clamp(params: Params, args: Sequence[Value]) -> Sequence[Value]:

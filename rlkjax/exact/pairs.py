@@ -1,9 +1,9 @@
 """x^y through pairs (high, low) of float64 numbers, whose sum carries about 100 bits.
 
 A product's rounding error comes from products of halves, which are exact, so that FMA changes
-nothing; the product itself is guarded by the run-time zero. The result is good to about 2^-62: it is
-the nearest float32 unless the true value lies closer than that to a rounding boundary without being
-on it, once in 2^34 random cases.
+nothing; the product itself is guarded by the run-time zero. The result is good to about 2^-62: it
+is the nearest float32 unless the true value lies closer than that to a rounding boundary without
+being on it, once in 2^34 random cases.
 """
 
 from typing import NamedTuple
@@ -12,8 +12,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.elementary import I64, LN2_HIGH, LN2_LOW, LOG2_E, log_parts, polynomial
-from rlkjax.exact.elementary import power_of_two
+from rlkjax.exact.elementary import (
+    I64,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    log_parts,
+    polynomial,
+    power_of_two,
+)
 from rlkjax.exact.rounding import Opaque, hidden, narrow, widen
 
 Array = jax.Array
@@ -91,8 +98,9 @@ def log_pair(x: Array, opaque: Opaque) -> Pair:
     low = product(k, jnp.full_like(k, LN2_LOW), opaque)
     with_k = plus(ordered_sum(k * LN2_HIGH, low.high, opaque), Pair(low.low, k * LN2_REST), opaque)
     total = plus(with_k, mantissa, opaque)
-    return Pair(jnp.where(k == 0, mantissa.high, total.high),
-                jnp.where(k == 0, mantissa.low, total.low))
+    return Pair(
+        jnp.where(k == 0, mantissa.high, total.high), jnp.where(k == 0, mantissa.low, total.low)
+    )
 
 
 def exp_pair(t: Pair, opaque: Opaque) -> tuple[Array, Pair]:
@@ -138,8 +146,9 @@ def power(x: Array, y: Array, opaque: Opaque) -> Array:
     log_x = log_pair(base, opaque)
     t = times(log_x, Pair(exponent, jnp.zeros_like(exponent)), opaque)
     far = jnp.abs(t.high) > LIMIT
-    t = Pair(jnp.where(far, jnp.where(t.high > 0, LIMIT, -LIMIT), t.high),
-             jnp.where(far, 0.0, t.low))
+    t = Pair(
+        jnp.where(far, jnp.where(t.high > 0, LIMIT, -LIMIT), t.high), jnp.where(far, 0.0, t.low)
+    )
     scale, value = exp_pair(t, opaque)
     result = narrow(round_odd(value) * scale, opaque)
     return special_power(x, y, jnp.where(plain, result, F32(1)), plain)
@@ -156,7 +165,8 @@ def special_power(x: Array, y: Array, result: Array, plain: Array) -> Array:
     result = jnp.where(plain, result, edge)
     negative = lax.bitcast_convert_type(x, jnp.int32) < 0
     result = jnp.where(negative & odd, -result, result)
-    result = jnp.where((x < 0) & (size < jnp.inf) & ~whole & (jnp.abs(y) < jnp.inf),
-                       F32(jnp.nan), result)
+    result = jnp.where(
+        (x < 0) & (size < jnp.inf) & ~whole & (jnp.abs(y) < jnp.inf), F32(jnp.nan), result
+    )
     result = jnp.where((x != x) | (y != y), F32(jnp.nan), result)
     return jnp.where((y == 0) | (x == 1), F32(1), result)

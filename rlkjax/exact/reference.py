@@ -1,7 +1,7 @@
 """The executor in NumPy: one operation after the other, no XLA, no fusion, no threads.
 
-It shares the table of rules with `exact` and nothing else. Sums and dots are carried out on Python's
-and NumPy's integers, elementary functions come from the library and mpmath (correct.py).
+It shares the table of rules with `exact` and nothing else. Sums and dots are carried out on
+Python's and NumPy's integers, elementary functions come from the library and mpmath (correct.py).
 """
 
 import functools
@@ -303,9 +303,11 @@ def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: V
         part = slice(start, start + 2**16)
         left, right = rows[..., part], np.swapaxes(columns[..., part], 1, 2)
         with np.errstate(all="ignore"):
-            plain = plain + np.sum(left[..., None] * right[:, None], 2) if not (
-                np.isfinite(left).all() and np.isfinite(right).all()
-            ) else plain
+            plain = (
+                plain + np.sum(left[..., None] * right[:, None], 2)
+                if not (np.isfinite(left).all() and np.isfinite(right).all())
+                else plain
+            )
         clean = [np.where(np.isfinite(v), v, 0).astype(np.int64) for v in (left, right)]
         total = total + np.matmul(*clean).astype(object)
     return np.where(np.isfinite(plain), rounded(total, unit), plain).astype(np.float32)

@@ -1,7 +1,7 @@
 """One rounding at the end: float64 → float32, special values, and the inputs near a boundary.
 
-A function is `UNARY[name]`: the float64 kernel, its special values, and `FIXES`, the inputs at which
-one rounding of the kernel is not the nearest float32. The fixes come out of
+A function is `UNARY[name]`: the float64 kernel, its special values, and `fixes`, the inputs at
+which one rounding of the kernel is not the nearest float32. The fixes come out of
 `python -m benchmarks.exact_functions`, which tries all 2^32 inputs.
 """
 

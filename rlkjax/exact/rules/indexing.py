@@ -26,7 +26,7 @@ def same(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def platform_index(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """The branch of `lax.platform_dependent`: always the default, so that no platform has its own."""
+    """The branch of `lax.platform_dependent`: the default, on every platform."""
     platforms = eqn.params["platforms"]
     default = next((i for i, names in enumerate(platforms) if not names), len(platforms) - 1)
     return [ops.literal(default, eqn.outvars[0].aval.dtype)]

@@ -124,7 +124,7 @@ def qr(params: Mapping[str, Any]) -> Callable[[Array], list[Array]]:
 
 
 def lu_matrix(a: Array) -> tuple[Array, Array, Array]:
-    """P A = L U with partial pivoting: the first of the largest entries of a column is the pivot."""
+    """P A = L U with partial pivoting: the first of a column's largest entries is the pivot."""
     num_rows, num_columns = a.shape
     rows, columns = jnp.arange(num_rows), jnp.arange(num_columns)
 

@@ -149,10 +149,27 @@ OPS: dict[str, Op] = {
     "vmap": (1, lambda x: jax.vmap(lambda r: r / (1.0 + jnp.sum(r * r)))(x)),
     "checkpoint": (1, jax.checkpoint(lambda x: jnp.sin(x) * x)),
 }
-for _name in (
-    "exp expm1 log log1p tanh sin cos tan sinh cosh arcsinh arccosh arctanh arcsin arccos arctan "
-    "sqrt cbrt exp2"
-).split():
+for _name in [
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "tanh",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sqrt",
+    "cbrt",
+    "exp2",
+]:
     OPS[_name] = (1, getattr(jnp, _name))
 OPS["logistic"] = (1, jax.nn.sigmoid)
 OPS["rsqrt"] = (1, lax.rsqrt)

@@ -28,7 +28,7 @@ def wide(seed: int, *shape: int) -> np.ndarray:
 
 
 def test_sum_is_that_of_elements_on_the_grid_of_the_largest():
-    # M = 1 gives e = 0, q = 2^-31. 1.5 * 2^-31 lies halfway between 1 q and 2 q and goes to the even
+    # M = 1 gives e = 0, q = 2^-31. 1.5 q lies halfway between 1 q and 2 q and goes to the even
     # 2 q; 2.5 q goes to 2 q too. So 1 + 2 q + 2 q - 1 = 4 q, although the true sum is 4 q by luck;
     # 0.5 q goes to 0, so that 1 + 0.5 q - 1 = 0.
     q = 2.0**-31
@@ -80,7 +80,7 @@ def test_a_million_elements():
 
 
 def test_more_blocks_than_one_word_holds():
-    # every operand is 2^23 - 1 units of 2^-22, so that one product is just below 2^46 units; 2^17 + 3 of
+    # every operand is 2^23 - 1 units of 2^-22, so one product is just below 2^46 units; 2^17 + 3 of
     # them do not fit 63 bits
     value = np.float32((2**23 - 1) * 2.0**-22)
     n = 2**17 + 3
@@ -189,5 +189,7 @@ def test_term_of_zero_weight_changes_nothing_on_the_contracted_grid():
 
 
 def test_unknown_grid_is_refused():
-    with pytest.raises(named.UnsupportedArgumentError, match="argument grid of dot is 'rows', want"):
+    with pytest.raises(
+        named.UnsupportedArgumentError, match="argument grid of dot is 'rows', want"
+    ):
         named.dot(jnp.ones((2, 2)), jnp.ones((2, 2)), grid="rows")

@@ -40,7 +40,7 @@ def test_values_worked_by_hand():
     assert exact(jnp.exp)(np.float32(2.0**-24)) == np.float32(1 + 2.0**-23)
     # cos(2^-12) = 1 - 2^-25 + 2^-48 / 24 - …, just above the middle of 1 - 2^-24 and 1
     assert exact(jnp.cos)(np.float32(2.0**-12)) == np.float32(1.0)
-    # 1 / (1 + e^-x) = 1/2 + x / 4 - x^3 / 48 at x = 3 * 2^-23: just below the middle, so the lower one
+    # 1 / (1 + e^-x) = 1/2 + x / 4 - x^3 / 48 at x = 3 * 2^-23: just below the middle
     assert exact(lambda x: 1.0 * __import__("jax").nn.sigmoid(x))(np.float32(3 * 2.0**-23)) == (
         np.float32(0.5 + 2.0**-24)
     )
@@ -73,17 +73,33 @@ def test_special_values(name):
     points = np.float32([x for x, _ in SPECIAL[name]])
     values = np.float32([y for _, y in SPECIAL[name]])
     got = np.asarray(exact(getattr(lax, name))(points))
-    assert got.view(np.uint32).tolist() == np.where(
-        np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32)
-    ).tolist()
+    assert (
+        got.view(np.uint32).tolist()
+        == np.where(np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32)).tolist()
+    )
 
 
 def pairs(seed: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of numbers: ordinary, any bit pattern, special, near 1 with a large second, integers."""
+    """Pairs: ordinary, any bit pattern, special, near 1 with a large second, integers."""
     rng = np.random.default_rng(seed)
     any_bits = rng.integers(0, 2**32, (2, count), dtype=np.uint64).astype(np.uint32)
     any_bits[(any_bits & 0x7F800000) == 0] &= 0x80000000
-    edge = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 2.0, -3.0, 0.5, 2.5, 1e38, 2.0**24 + 2, 0.99999994]
+    edge = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        INF,
+        -INF,
+        NAN,
+        2.0,
+        -3.0,
+        0.5,
+        2.5,
+        1e38,
+        2.0**24 + 2,
+        0.99999994,
+    ]
     grid = np.meshgrid(np.float32(edge), np.float32(edge))
     near = 1 + rng.normal(size=count) * 1e-4
     whole = rng.integers(1, 5000, count)
@@ -98,7 +114,9 @@ def pairs(seed: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.float32(x), np.float32(y)) for x, y in found]
 
 
-@pytest.mark.parametrize(("name", "fn"), [("pow", jnp.power), ("atan2", jnp.arctan2), ("div", jnp.divide)])
+@pytest.mark.parametrize(
+    ("name", "fn"), [("pow", jnp.power), ("atan2", jnp.arctan2), ("div", jnp.divide)]
+)
 def test_functions_of_two_numbers_are_nearest(name, fn):
     for x, y in pairs(3, 60_000):
         got, want = np.asarray(exact(fn)(x, y)), correct.nearest(name, x, y)
@@ -109,6 +127,8 @@ def test_functions_of_two_numbers_are_nearest(name, fn):
 def test_the_judge_settles_ties_and_flushes():
     # 0.5 + 2^-25 is the middle of 0.5 and 0.5 + 2^-24: even wins
     assert correct.decide(0.5 + 2.0**-25, 0.5, 0.5 + 2.0**-24) == np.float32(0.5)
-    y = np.float64([2.0**-127, -(2.0**-130), 2.0**-126 * (1 - 2.0**-25), 2.0**-126 * (1 - 2.0**-24)])
+    y = np.float64(
+        [2.0**-127, -(2.0**-130), 2.0**-126 * (1 - 2.0**-25), 2.0**-126 * (1 - 2.0**-24)]
+    )
     got = correct.to_float32(y).view(np.uint32).tolist()
     assert got == [0, 0x80000000, 0x00800000, 0]

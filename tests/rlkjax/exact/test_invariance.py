@@ -38,7 +38,10 @@ def test_one_hash_for_every_condition(condition, here):
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [*prefix, sys.executable, "-m", "benchmarks.exact_programs"],
-        env={**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        env={
+            **environment,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        },
         capture_output=True,
         text=True,
         cwd=ROOT,

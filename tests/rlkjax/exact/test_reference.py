@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from exact_programs import EDGES, OPS, program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from exact_programs import EDGES, OPS, program
 
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact

@@ -1,4 +1,4 @@
-"""exact(fn): composes with JAX, keeps products and sums apart, and refuses what it cannot define."""
+"""exact(fn): composes with JAX, rounds products and sums apart, refuses what it cannot define."""
 
 import functools
 
