@@ -1,9 +1,9 @@
 """Tries exact's unary functions on every float32: `python -m benchmarks.exact_functions --all`.
 
 Prints one line a function: inputs tried, wrong results, seconds; then the wrong inputs as pairs of
-bit patterns, in the form of `rounding.Function.fixes`. `--every N` tries each N-th bit pattern only,
-`--hard` only the inputs near a rounding boundary. `--state FILE` remembers finished functions, so
-that a broken-off run goes on. XLA_FLAGS=--xla_cpu_max_isa=AVX checks the way without contraction.
+bit patterns, in the form of `rounding.Function.fixes`. `--every N` tries each N-th bit pattern,
+`--hard` only those near a rounding boundary. `--state FILE` remembers finished functions, so that a
+broken-off run goes on. XLA_FLAGS=--xla_cpu_max_isa=AVX checks the way without contraction.
 """
 
 import argparse

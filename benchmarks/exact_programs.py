@@ -1,8 +1,8 @@
 """Programs of PPO's size whose bits must not change: `python -m benchmarks.exact_programs`.
 
 Prints `<name> <SHA-256 of all results>` for each program under `exact`, with the flags, cores and
-versions of this process. `--plain` takes plain JAX instead, `--brax` adds a Brax step. Every formula
-is written out, so that no library's version has a say in it.
+versions of this process; the rows of an update are spread over all devices. `--plain` takes plain
+JAX instead, `--brax` adds a Brax step. Every formula is written out: no library's version has a say.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from rlkjax.exact import named
 from rlkjax.exact.transform import exact
@@ -86,6 +87,12 @@ def update(params: Params, moments: tuple, x: Array, target: Array) -> tuple[Par
     return params, (first, second), loss
 
 
+def spread(x: np.ndarray) -> Array:
+    """Rows spread over all devices of this process."""
+    mesh = Mesh(np.array(jax.devices()), ("rows",))
+    return jax.device_put(x, NamedSharding(mesh, PartitionSpec("rows")))
+
+
 def digest(tree: Any) -> str:
     """SHA-256 of the bytes of all leaves."""
     sha = hashlib.sha256()
@@ -114,7 +121,7 @@ def hashes(wrap: Callable[..., Any]) -> dict[str, str]:
     for size in SIZES:
         found[f"network[{size}]"] = digest(wrap(network)(params, x[:size])[:1])
     moments = (jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params))
-    found["update"] = digest(wrap(update)(params, moments, x, target))
+    found["update"] = digest(wrap(update)(params, moments, spread(x), spread(target)))
     return found
 
 

@@ -254,6 +254,8 @@ MOVES: dict[str, Move] = {
     "dynamic_update_slice": dynamic_update_slice,
     "gather": numpy_gather.gather,
     "scatter": numpy_gather.scatter,
+    "sharding_constraint": simple(np.asarray),
+    "reshard": simple(np.asarray),
     "concatenate": lambda p, a: [np.concatenate(a, p["dimension"])],
     "pad": pad,
     "rev": lambda p, a: [np.flip(a[0], tuple(p["dimensions"]))],

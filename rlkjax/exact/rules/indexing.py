@@ -10,9 +10,9 @@ MOVED = (
     "dynamic_update_slice gather scatter concatenate pad rev iota copy tile stack unstack split "
     "argmax argmin reduce_max reduce_min reduce_and reduce_or reduce_xor cummax cummin "
     "random_seed random_wrap random_unwrap random_split random_fold_in random_bits random_clone "
-    "threefry2x32"
+    "threefry2x32 sharding_constraint reshard"
 )
-SAME = "stop_gradient device_put copy_p optimization_barrier sharding_constraint pvary name"
+SAME = "stop_gradient device_put copy_p optimization_barrier pvary name"
 
 
 def moved(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
