@@ -55,12 +55,19 @@ class Function(NamedTuple):
     fixes: tuple[tuple[int, int], ...] = ()
 
 
+LOG_FIXES = (
+    (0x3C413D3A, 0xC08E158F),
+    (0x41178FEB, 0x400FE5E7),
+    (0x4C5D65A5, 0x418F034B),
+    (0x65D890D3, 0x4254D1F9),
+    (0x6F31A8EC, 0x42845A89),
+)
 ANGLE = (-(2.0**20), 2.0**20)
 UNARY = {
     "exp": Function(elementary.exp),
     "exp2": Function(elementary.exp2),
     "expm1": Function(elementary.expm1, odd=True),
-    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF))),
+    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF)), fixes=LOG_FIXES),
     "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
     "tanh": Function(elementary.tanh, odd=True),
     "logistic": Function(elementary.logistic),
