@@ -1,0 +1,132 @@
+"""The only file that knows how jaxprs differ between the supported versions of JAX.
+
+0.10 has closed and open jaxprs and counts of constants and carries on `scan`; 0.12 has merged the
+two kinds and keeps records of trees instead of counts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax._src import source_info_util
+
+from rlkjax.exact.errors import UnsupportedArgumentError
+
+Array = jax.Array
+THREEFRY = "key<fry>"
+
+# the line that a message names shall be the user's
+source_info_util.register_exclusion(str(Path(__file__).parent))
+
+
+def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:
+    """Traces `fn` with 64-bit types off.
+
+    Args:
+      fn: function of arrays.
+      args: arrays or shape records, positional.
+
+    Returns:
+      (open jaxpr, its constants, tree of shape records that `fn` returns).
+    """
+    with jax.enable_x64(False):
+        closed, out_shape = jax.make_jaxpr(lambda *a: checked(fn(*a)), return_shape=True)(*args)
+    jaxpr, consts = opened(closed)
+    return jaxpr, list(consts), out_shape
+
+
+def checked(results: Any) -> Any:
+    """The results of a function, if all of them are arrays or numbers.
+
+    Raises:
+      UnsupportedArgumentError: one is not.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(results):
+        if not isinstance(leaf, bool | int | float) and not hasattr(leaf, "dtype"):
+            raise UnsupportedArgumentError(
+                f"the function returns {type(leaf).__name__} as result "
+                f"{jax.tree_util.keystr(path) or 0}, want arrays; return it outside of exact"
+            )
+    return results
+
+
+def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """Splits any kind of jaxpr into an open one and the values of its constants.
+
+    Args:
+      jaxpr: a jaxpr out of `make_jaxpr` or out of the parameters of an equation.
+
+    Returns:
+      (object with `invars`, `constvars`, `eqns`, `outvars`; constants).
+    """
+    consts = getattr(jaxpr, "consts", ())
+    return getattr(jaxpr, "jaxpr", jaxpr), consts
+
+
+def scan_counts(params: dict[str, Any], num_args: int) -> tuple[int, int]:
+    """Number of constants and of carries among the operands of a `scan` equation.
+
+    Args:
+      params: the equation's parameters.
+      num_args: how many operands it has.
+
+    Returns:
+      (constants, carries); the rest is scanned over.
+    """
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].update(list(range(num_args))).unpack()
+    return len(list(consts)), len(list(carry))
+
+
+def hi_function(params: Mapping[str, Any]) -> Callable[..., list[Any]]:
+    """What a `call_hi_primitive` equation of JAX 0.12 stands for.
+
+    Args:
+      params: the equation's parameters.
+
+    Returns:
+      A function of its operands in other primitives.
+    """
+    prim = params["_prim"]
+
+    def expanded(*args: Any) -> list[Any]:
+        return jax.tree.leaves(prim.expand(*jax.tree.unflatten(prim.in_tree, args)))
+
+    return expanded
+
+
+def source_line(eqn: Any) -> str:
+    """Where the user wrote an equation.
+
+    Args:
+      eqn: an equation of a jaxpr.
+
+    Returns:
+      "file:line:column (function)", or "an unknown line".
+    """
+    where = source_info_util.summarize(eqn.source_info)
+    return where if where and where != "unknown" else "an unknown line"
+
+
+def is_key(aval: Any) -> bool:
+    """Whether a value is an array of typed random keys."""
+    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def sub_jaxprs(params: dict[str, Any]) -> list[Any]:
+    """The jaxprs among the parameters of an equation, in order.
+
+    Args:
+      params: the equation's parameters.
+
+    Returns:
+      Open or closed jaxprs.
+    """
+    found = []
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(item, "jaxpr") or hasattr(item, "eqns"):
+                found.append(item)
+    return found

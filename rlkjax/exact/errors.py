@@ -1,0 +1,19 @@
+"""What `exact` refuses, and why. Each message names the primitive or dtype and the user's line."""
+
+from rlkjax.errors import InputError
+
+
+class ExactError(InputError):
+    """Base of every refusal of the exact transformation."""
+
+
+class UnsupportedPrimitiveError(ExactError):
+    """The program uses a primitive that has no rule, so its bits have no definition."""
+
+
+class UnsupportedDtypeError(ExactError):
+    """The program holds a dtype whose arithmetic is not defined here."""
+
+
+class UnsupportedArgumentError(ExactError):
+    """An argument or a result of the function is no array."""

@@ -1,0 +1,142 @@
+"""Walks a jaxpr, equation by equation, with one table of rules and one executor.
+
+The table says what each primitive means in terms of a small instruction set; an executor says how
+an instruction is carried out: `lower.Lowering` as JAX operations, `reference.Reference` in NumPy.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from rlkjax.exact import compat
+from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
+
+Kind = Literal["defined", "moved", "composed", "control"]
+ALLOWED = frozenset(
+    ["float32", "int8", "int16", "int32", "uint8", "uint16", "uint32", "bool", "float0"]
+)
+REASONS = {
+    "float64": "exact defines float32 results only",
+    "float16": "exact defines float32 results only",
+    "bfloat16": "exact defines float32 results only",
+    "complex64": "complex arithmetic has no definition here",
+    "key<rbg>": "only threefry keys give the same bits everywhere",
+    "key<urbg>": "only threefry keys give the same bits everywhere",
+}
+
+
+class Rule(NamedTuple):
+    """What a primitive means.
+
+    Attributes:
+      kind: "defined": a rounding of the definitions; "moved": values are copied, compared or are
+        integers, so no rounding happens; "composed": written in other primitives; "control".
+      apply: (executor, equation, operands) -> results.
+    """
+
+    kind: Kind
+    apply: Callable[[Any, Any, Sequence[Any]], Sequence[Any]]
+
+
+Table = Mapping[str, Rule]
+
+
+def run(
+    ops: Any, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+) -> list[Any]:
+    """Evaluates a jaxpr.
+
+    Args:
+      ops: the executor, which holds the table of rules.
+      jaxpr: open or closed jaxpr.
+      args: one value for each input variable.
+      consts: values of the constants, if they are inputs as well and not those of the jaxpr.
+
+    Returns:
+      One value for each output variable.
+
+    Raises:
+      UnsupportedPrimitiveError: a primitive has no rule.
+      UnsupportedDtypeError: a dtype has no definition.
+    """
+    opened, own = compat.opened(jaxpr)
+    if consts is None:
+        consts = [ops.constant(c) for c in own]
+    values: dict[Any, Any] = {}
+
+    def read(atom: Any) -> Any:
+        if hasattr(atom, "val"):
+            return ops.literal(atom.val, atom.aval.dtype)
+        return values[atom]
+
+    values.update(zip(opened.constvars, consts, strict=True))
+    values.update(zip(opened.invars, args, strict=True))
+    for eqn in opened.eqns:
+        rule = lookup(ops.table, eqn)
+        check_dtypes(eqn)
+        outs = rule.apply(ops, eqn, [read(atom) for atom in eqn.invars])
+        values.update(zip(eqn.outvars, outs, strict=True))
+    return [read(atom) for atom in opened.outvars]
+
+
+def lookup(table: Table, eqn: Any) -> Rule:
+    """The rule of an equation, or the error that names its primitive and line."""
+    rule = table.get(eqn.primitive.name)
+    if rule is None:
+        raise UnsupportedPrimitiveError(
+            f"exact has no rule for primitive '{eqn.primitive.name}' at "
+            f"{compat.source_line(eqn)}; {advice(eqn.primitive.name)}"
+        )
+    return rule
+
+
+def advice(name: str) -> str:
+    """What to do about a primitive without a rule."""
+    if "callback" in name or name in ("infeed", "outfeed"):
+        return "a host callback has no defined bits: return the value instead and use it outside"
+    return "write it with primitives that have one (docs/exact.md lists them), or use native"
+
+
+def check_dtypes(eqn: Any) -> None:
+    """Refuses an equation that reads or makes a dtype without a definition."""
+    for atom in (*eqn.invars, *eqn.outvars):
+        dtype = getattr(atom.aval, "dtype", None)
+        if dtype is None or dtype.name in ALLOWED or dtype.name == compat.THREEFRY:
+            continue
+        refuse_dtype(dtype.name, f"'{eqn.primitive.name}' at {compat.source_line(eqn)}")
+
+
+def refuse_dtype(name: str, where: str) -> None:
+    """Raises if dtype `name` is not allowed.
+
+    Args:
+      name: NumPy's name of the dtype.
+      where: who holds it, for the message.
+
+    Raises:
+      UnsupportedDtypeError: the dtype has no definition.
+    """
+    if name not in ALLOWED and name != compat.THREEFRY:
+        reason = REASONS.get(name, "its arithmetic has no definition here")
+        raise UnsupportedDtypeError(
+            f"{where} holds {name}, want float32, integers up to 32 bits, bool or threefry keys: "
+            f"{reason}; convert it first"
+        )
+
+
+def composed(make: Callable[[Mapping[str, Any]], Callable[..., Any]]) -> Rule:
+    """The rule of a primitive that is defined as a program of other primitives.
+
+    Args:
+      make: parameters of the equation -> function of float32 and integer arrays, in `jax.lax`.
+
+    Returns:
+      A rule that traces the function and evaluates it by the same table.
+    """
+
+    def apply(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+        fn = make(eqn.params)
+        shapes = [atom.aval.update(weak_type=False) for atom in eqn.invars]
+        jaxpr, consts, _ = compat.traced(fn, shapes)
+        return run(ops, jaxpr, args, [ops.constant(c) for c in consts])
+
+    return Rule("composed", apply)

@@ -1,0 +1,249 @@
+"""The executor in JAX: each instruction of the closed set as operations that XLA cannot change."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from rlkjax.exact import accumulate, inverse, pairs, rounding, scatter
+from rlkjax.exact.interpret import Table
+from rlkjax.exact.rounding import Opaque, narrow, widen
+
+Array = jax.Array
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
+EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
+
+
+def opaque_from(values: Sequence[Array]) -> Opaque:
+    """Scalars that no compiler knows, from the bits r of the first input that has any.
+
+    v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler sees that.
+    Only integer operations make the scalars: a select between two constants would be moved out of
+    the loops, and the arm with -0.0 simplified. Without an input, a literal has to do: the program
+    is a constant then.
+
+    Args:
+      values: inputs of the program; float32, integers, bool or typed keys.
+
+    Returns:
+      The scalars, 64-bit types included: to be called with 64-bit types on.
+    """
+    source = next((v for v in values if v.size > 0), jnp.zeros((), I32))
+    if jnp.issubdtype(source.dtype, jax.dtypes.prng_key):
+        source = jax.random.key_data(source)
+    first = lax.reshape(lax.slice(source, (0,) * source.ndim, (1,) * source.ndim), ())
+    if first.dtype == F32:
+        r = lax.bitcast_convert_type(first, I32)
+    else:
+        r = lax.convert_element_type(first, I32)
+    v = (r * r) & 7
+    nothing = v & (v >> 2)
+    nothing64 = lax.convert_element_type(nothing, I64)
+    zero = lax.bitcast_convert_type(nothing | I32(SIGN), F32)
+    magic = lax.bitcast_convert_type(nothing64 | I64(rounding.elementary.MAGIC_BITS), F64)
+    return Opaque(nothing, nothing64, zero, magic)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """Carries out instructions on traced arrays.
+
+    Attributes:
+      opaque: run-time scalars.
+      table: rules by name of primitive.
+      grid: "output" or "contracted": the grid that `dot` uses; see named.py.
+    """
+
+    opaque: Opaque
+    table: Table
+    grid: str = "output"
+
+    def literal(self, value: Any, dtype: Any) -> Array:
+        """A constant of the program; a float is hidden, or XLA would simplify with it."""
+        if np.ndim(value) == 0 and dtype == F32:
+            bits = np.asarray(value, np.float32).view(np.int32)
+            flushed = bits if bits & EXPONENT else bits & np.int32(SIGN)
+            return lax.bitcast_convert_type(lax.bitwise_or(self.opaque.nothing, flushed), F32)
+        return self.constant(jnp.asarray(value, dtype))
+
+    def constant(self, value: Any) -> Array:
+        """An array that the program closes over."""
+        array = value if isinstance(value, jax.Array) else jnp.asarray(value)
+        return self.entry(array)
+
+    def entry(self, x: Array) -> Array:
+        """An input: its subnormal numbers become zeros, and XLA must not know its value."""
+        if x.dtype != F32:
+            return x
+        bits = lax.bitcast_convert_type(x, I32)
+        flushed = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
+        return lax.bitcast_convert_type(flushed | self.opaque.nothing, F32)
+
+    def exit(self, x: Array) -> Array:
+        """An output: one bit pattern for every NaN."""
+        if x.dtype != F32:
+            return x
+        nan = lax.bitcast_convert_type(I32(NAN_BITS), F32)
+        return jnp.where(x != x, nan, x)
+
+    def fill(self, value: Array, like: Array) -> Array:
+        """A scalar spread over the shape of `like`."""
+        return jnp.broadcast_to(value, like.shape)
+
+    def add(self, x: Array, y: Array) -> Array:
+        """x + y; float32: nearest even."""
+        return lax.add(x, y)
+
+    def sub(self, x: Array, y: Array) -> Array:
+        """x - y; float32: nearest even."""
+        return lax.sub(x, y)
+
+    def mul(self, x: Array, y: Array) -> Array:
+        """x * y; float32: nearest even. Adding the run-time zero keeps it out of an FMA."""
+        product = lax.mul(x, y)
+        return product + self.opaque.zero if product.dtype == F32 else product
+
+    def div(self, x: Array, y: Array) -> Array:
+        """x / y; float32: nearest even."""
+        if x.dtype != F32:
+            return lax.div(x, y)
+        return narrow(lax.div(widen(x), widen(y)), self.opaque)
+
+    def sqrt(self, x: Array) -> Array:
+        """Square root, nearest even."""
+        return narrow(lax.sqrt(widen(x)), self.opaque)
+
+    def rem(self, x: Array, y: Array) -> Array:
+        """Remainder with the sign of x, exact."""
+        rest = lax.rem(x, y)
+        return rest + self.opaque.zero if rest.dtype == F32 else rest
+
+    def unary(self, name: str, x: Array) -> Array:
+        """A function of `rounding.UNARY`, nearest even."""
+        return rounding.unary(name, x, self.opaque)
+
+    def atan2(self, y: Array, x: Array) -> Array:
+        """Angle of (x, y), nearest even."""
+        angle = narrow(inverse.atan2(widen(y), widen(x), self.opaque.magic), self.opaque)
+        return jnp.where((x != x) | (y != y), F32(jnp.nan), angle)
+
+    def pow(self, x: Array, y: Array) -> Array:
+        """x to the power y, nearest even."""
+        return pairs.power(x, y, self.opaque)
+
+    def convert(self, x: Array, dtype: Any) -> Array:
+        """Another dtype. Float to integer: toward zero, clamped, NaN gives 0."""
+        if x.dtype == F32 and jnp.issubdtype(dtype, jnp.integer):
+            info = np.iinfo(dtype)
+            wide = widen(x)
+            wide = jnp.where(wide < info.min, F64(info.min), wide)
+            wide = jnp.where(wide > info.max, F64(info.max), wide)
+            return lax.convert_element_type(jnp.where(wide == wide, wide, 0.0), dtype)
+        if dtype != F32 or x.dtype == F32:
+            return lax.convert_element_type(x, dtype)
+        return rounding.hidden(lax.convert_element_type(x, F32), self.opaque)
+
+    def bitcast(self, x: Array, dtype: Any) -> Array:
+        """The same bits as another dtype; NaN and subnormal numbers as in `entry` and `exit`."""
+        if x.dtype == dtype:
+            return x
+        return self.entry(lax.bitcast_convert_type(self.exit(x), dtype))
+
+    def sum(self, x: Array, axes: Sequence[int]) -> Array:
+        """Sum along axes; float32: order-free."""
+        if x.dtype != F32:
+            return lax.reduce_sum(x, tuple(axes))
+        return accumulate.order_free_sum(x, axes, self.opaque)
+
+    def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
+        """Running sum; float32: on the grid of the whole axis."""
+        if x.dtype != F32:
+            return lax.cumsum(x, axis, reverse)
+        return accumulate.order_free_cumsum(x, axis, reverse, self.opaque)
+
+    def dot(self, lhs: Array, rhs: Array, params: dict[str, Any]) -> Array:
+        """dot_general; float32: order-free."""
+        dims = params["dimension_numbers"]
+        if lhs.dtype != F32:
+            kind = params["preferred_element_type"]
+            return lax.dot_general(lhs, rhs, dims, preferred_element_type=kind)
+        if self.grid == "contracted":
+            return accumulate.contracted_grid_dot(lhs, rhs, dims, self.opaque)
+        return accumulate.order_free_dot(lhs, rhs, dims, self.opaque)
+
+    def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
+        """scatter-add; float32: order-free."""
+        operand, indices, updates = args
+        if operand.dtype == F32:
+            return scatter.order_free_scatter_add(operand, indices, updates, params, self.opaque)
+        return lax.scatter_add(
+            operand,
+            indices,
+            updates,
+            params["dimension_numbers"],
+            indices_are_sorted=params["indices_are_sorted"],
+            unique_indices=params["unique_indices"],
+            mode=params["mode"],
+        )
+
+    def scatter_mul(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
+        """scatter-mul whose indices do not repeat."""
+        operand, indices, updates = args
+        numbers, mode = params["dimension_numbers"], params["mode"]
+        sizes = scatter.window_sizes(operand, updates, numbers)
+        old = lax.gather(
+            operand, indices, scatter.gather_numbers(numbers), sizes, mode=mode, fill_value=0
+        )
+        product = self.mul(old, updates)
+        return lax.scatter(operand, indices, product, numbers, unique_indices=True, mode=mode)
+
+    def move(self, eqn: Any, args: Sequence[Any], changed: dict | None = None) -> Sequence[Any]:
+        """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
+        outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
+        return outs if eqn.primitive.multiple_results else [outs]
+
+    def scan(
+        self,
+        body: Callable[[list, list], tuple[list, list]],
+        carry: Sequence[Array],
+        xs: Sequence[Array],
+        params: dict[str, Any],
+    ) -> list[Array]:
+        """A loop of known length; body: (carry, x) → (carry, y)."""
+        carry, ys = lax.scan(
+            lambda c, x: body(list(c), list(x)),
+            list(carry),
+            list(xs),
+            length=params["length"],
+            reverse=params["reverse"],
+            unroll=params["unroll"],
+        )
+        return [*carry, *ys]
+
+    def while_loop(
+        self, cond: Callable[[list], Any], body: Callable[[list], list], carry: Sequence[Array]
+    ) -> list[Array]:
+        """A loop until `cond` fails; of a mapped loop, each row until its own condition fails."""
+
+        def step(carry: Sequence[Array]) -> list[Array]:
+            going, new = cond(list(carry)), body(list(carry))
+            if going.ndim == 0:
+                return new
+            return [jnp.where(leading(going, n), n, o) for n, o in zip(new, carry, strict=True)]
+
+        return lax.while_loop(lambda c: jnp.any(cond(list(c))), step, list(carry))
+
+    def switch(
+        self, index: Array, branches: Sequence[Callable[..., list]], args: Sequence[Array]
+    ) -> list[Array]:
+        """One of several branches; the index is clamped."""
+        return lax.switch(index, branches, *args)
+
+
+def leading(flags: Array, like: Array) -> Array:
+    """Flags of the first axes, with axes of length 1 for the others."""
+    return jnp.reshape(flags, flags.shape + (1,) * (like.ndim - flags.ndim))

@@ -1,0 +1,90 @@
+"""Operations that a program calls by name, where the default definition does not fit.
+
+They have their plain meaning outside `exact` (and in `native` numerics).
+"""
+
+from typing import Literal
+
+import jax
+from jax import lax
+
+from rlkjax.exact.errors import UnsupportedArgumentError
+
+Array = jax.Array
+Grid = Literal["output", "contracted"]
+
+
+def exact_contracted_grid(
+    lhs: Array, rhs: Array, dimension_numbers: lax.DotDimensionNumbers
+) -> Array:
+    """lax.dot_general; the rules know the call by the name of this function."""
+    return lax.dot_general(lhs, rhs, dimension_numbers)
+
+
+CONTRACTED = jax.jit(exact_contracted_grid, static_argnums=2)
+
+
+def dot(
+    lhs: Array,
+    rhs: Array,
+    dimension_numbers: lax.DotDimensionNumbers = (((1,), (0,)), ((), ())),
+    *,
+    grid: Grid = "output",
+) -> Array:
+    """dot_general with a choice of the grid that `exact` rounds the operands to.
+
+    "output": each row of lhs and each column of rhs has the grid of its own largest element.
+    "contracted": rhs has one exponent for each contracted index, which is folded into lhs; a term
+    whose left factor is zero then changes nothing, whatever finite value its right factor holds.
+    For attention, p . V: masked, padded and future positions do not touch the result.
+
+    Args:
+      lhs: float32, weights.
+      rhs: float32.
+      dimension_numbers: as for `lax.dot_general`; the default is the product of two matrices.
+      grid: see above.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+
+    Raises:
+      UnsupportedArgumentError: no such grid.
+
+    Sharp edges: a derivative contracts another axis and is on the grid of that one.
+    """
+    if grid not in ("output", "contracted"):
+        raise UnsupportedArgumentError(
+            f"argument grid of dot is {grid!r}, want 'output' or 'contracted'; pass one of them"
+        )
+    if grid == "output":
+        return lax.dot_general(lhs, rhs, dimension_numbers)
+    return CONTRACTED(lhs, rhs, freeze(dimension_numbers))
+
+
+def freeze(numbers: lax.DotDimensionNumbers) -> lax.DotDimensionNumbers:
+    """Dimension numbers as tuples, so that they can be a static argument."""
+    (lhs, rhs), (lhs_batch, rhs_batch) = numbers
+    return (tuple(lhs), tuple(rhs)), (tuple(lhs_batch), tuple(rhs_batch))
+
+
+@jax.custom_jvp
+def tanh(x: Array) -> Array:
+    """Hyperbolic tangent whose derivative is written out as g (1 - t^2), t = tanh x.
+
+    JAX 0.10 writes (g + g t)(1 - t) and 0.12 writes g (1 - t^2): other bits. A program that must
+    keep its bits over versions takes this one.
+
+    Args:
+      x: float32, any shape.
+
+    Returns:
+      float32 of the same shape.
+    """
+    return lax.tanh(x)
+
+
+@tanh.defjvp
+def tanh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """Value and derivative of `tanh`."""
+    t = tanh(primals[0])
+    return t, tangents[0] * (1.0 - t * t)

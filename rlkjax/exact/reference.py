@@ -1,0 +1,370 @@
+"""The executor in NumPy: one operation after the other, no XLA, no fusion, no threads.
+
+It shares the table of rules with `exact` and nothing else. Sums and dots are carried out on
+Python's and NumPy's integers, elementary functions come from the library and mpmath (correct.py).
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from rlkjax.exact import compat, numpy_gather, numpy_moves
+from rlkjax.exact.correct import NAN, nearest, to_float32
+from rlkjax.exact.interpret import Table, run
+from rlkjax.exact.numpy_random import joined, words
+from rlkjax.exact.rules.table import TABLE
+
+Value = NDArray[Any]
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+SUM_BITS, DOT_BITS = 31, 22
+LOWEST = -300
+
+
+def exponent(magnitude: Value) -> Value:
+    """e with 2^e <= M < 2^(e+1): -127 for zero, 128 for infinity and NaN."""
+    _, power = np.frexp(np.asarray(magnitude, np.float64))
+    power = np.where(magnitude == 0, -127, power - 1)
+    return np.where(np.isfinite(magnitude), power, 128).astype(np.int64)
+
+
+def multiples(x: Value, unit: Value) -> Value:
+    """x / 2^unit to the nearest integer, ties to even: float64; infinities and NaN stay."""
+    return np.rint(np.ldexp(np.asarray(x, np.float64), -unit))
+
+
+def rounded(whole: Value, unit: Value) -> Value:
+    """Integers (of any size) times 2^unit, rounded once to float32."""
+    flat = [round_integer(int(w), int(u)) for w, u in zip(whole.ravel(), unit.ravel(), strict=True)]
+    return np.array(flat, np.float32).reshape(whole.shape)
+
+
+def round_integer(whole: int, unit: int) -> np.float32:
+    """One integer times 2^unit: 24 bits are kept, ties to even."""
+    extra = max(abs(whole).bit_length() - 24, 0)
+    half, rest = 1 << extra >> 1, abs(whole) & ((1 << extra) - 1)
+    kept = abs(whole) >> extra
+    kept += rest > half or (rest == half and extra > 0 and kept & 1 == 1)
+    size = math.ldexp(kept, unit + extra) if kept else 0.0
+    return to_float32(np.float64(-size if whole < 0 else size))[()]
+
+
+def magnitude(x: Value, axes: Sequence[int]) -> Value:
+    """Largest |x| along axes, kept as axes of length 1; NaN wins, nothing gives 0."""
+    return np.max(np.abs(x), axis=tuple(axes), keepdims=True, initial=0)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Carries out instructions on NumPy arrays.
+
+    Attributes:
+      table: rules by name of primitive.
+      grid: "output" or "contracted", the grid that `dot` uses.
+    """
+
+    table: Table
+    grid: str = "output"
+
+    def literal(self, value: Any, dtype: Any) -> Value:
+        """A constant of the program."""
+        return self.entry(np.asarray(value, dtype))
+
+    def constant(self, value: Any) -> Value:
+        """An array that the program closes over."""
+        return self.entry(to_numpy(value))
+
+    def entry(self, x: Value) -> Value:
+        """An input: subnormal numbers become zeros."""
+        if x.dtype != np.float32:
+            return x
+        bits = x.view(np.uint32)
+        small = (bits & np.uint32(0x7F800000)) == 0
+        return np.where(small, bits & np.uint32(0x80000000), bits).view(np.float32)
+
+    def exit(self, x: Value) -> Value:
+        """An output: one bit pattern for every NaN."""
+        return np.where(np.isnan(x), NAN, x) if x.dtype == np.float32 else x
+
+    def fill(self, value: Value, like: Value) -> Value:
+        """A scalar spread over the shape of `like`."""
+        return np.broadcast_to(value, like.shape)
+
+    def arithmetic(self, fn: Callable[..., Value], x: Value, y: Value) -> Value:
+        """float32 through float64, which rounds as if it were done once; integers wrap."""
+        with np.errstate(all="ignore"):
+            if x.dtype != np.float32:
+                return np.asarray(fn(x, y)).astype(x.dtype)
+            return to_float32(fn(x.astype(np.float64), y.astype(np.float64)))
+
+    def add(self, x: Value, y: Value) -> Value:
+        """x + y."""
+        return self.arithmetic(np.add, x, y)
+
+    def sub(self, x: Value, y: Value) -> Value:
+        """x - y."""
+        return self.arithmetic(np.subtract, x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        """x * y."""
+        return self.arithmetic(np.multiply, x, y)
+
+    def div(self, x: Value, y: Value) -> Value:
+        """x / y; integers: toward zero, x / 0 = -1."""
+        if x.dtype == np.float32:
+            return self.arithmetic(np.divide, x, y)
+        return integer_division(x, y)[0]
+
+    def rem(self, x: Value, y: Value) -> Value:
+        """Remainder with the sign of x; integers: x rem 0 = x."""
+        if x.dtype == np.float32:
+            return self.arithmetic(np.fmod, x, y)
+        return integer_division(x, y)[1]
+
+    def sqrt(self, x: Value) -> Value:
+        """Square root."""
+        with np.errstate(all="ignore"):
+            return to_float32(np.sqrt(x.astype(np.float64)))
+
+    def unary(self, name: str, x: Value) -> Value:
+        """The float32 nearest to the true value; a zero keeps its sign where the value is zero."""
+        return nearest(name, x)
+
+    def atan2(self, y: Value, x: Value) -> Value:
+        """Angle of (x, y)."""
+        return nearest("atan2", y, x)
+
+    def pow(self, x: Value, y: Value) -> Value:
+        """x^y."""
+        return nearest("pow", *np.broadcast_arrays(x, y))
+
+    def convert(self, x: Value, dtype: Any) -> Value:
+        """Another dtype. Float to integer: toward zero, clamped, NaN gives 0."""
+        if x.dtype == np.float32 and np.issubdtype(dtype, np.integer):
+            info = np.iinfo(dtype)
+            wide = np.where(np.isnan(x), 0.0, x.astype(np.float64))
+            return np.trunc(np.clip(wide, info.min, info.max)).astype(np.int64).astype(dtype)
+        if np.issubdtype(x.dtype, np.integer) and np.issubdtype(dtype, np.integer):
+            return x.astype(np.int64).astype(dtype)
+        return x.astype(dtype)
+
+    def bitcast(self, x: Value, dtype: Any) -> Value:
+        """The same bits as another dtype."""
+        return self.entry(np.ascontiguousarray(self.exit(x)).view(dtype).reshape(x.shape))
+
+    def sum(self, x: Value, axes: Sequence[int]) -> Value:
+        """Sum along axes; float32: integers on the grid of the largest magnitude."""
+        axes = tuple(axes)
+        if x.dtype != np.float32:
+            return np.sum(x, axis=axes, dtype=x.dtype)
+        unit = exponent(magnitude(x, axes)) - SUM_BITS
+        whole = multiples(x, unit)
+        with np.errstate(all="ignore"):
+            plain = np.asarray(np.sum(whole, axis=axes))
+        exact = np.sum(np.where(np.isfinite(whole), whole, 0).astype(np.int64), axis=axes)
+        return np.where(np.isfinite(plain), rounded(exact, np.squeeze(unit, axes)), plain).astype(
+            np.float32
+        )
+
+    def cumsum(self, x: Value, axis: int, reverse: bool) -> Value:
+        """Running sum; float32: on the grid of the whole axis."""
+        x = np.flip(x, axis) if reverse else x
+        if x.dtype != np.float32:
+            out = np.cumsum(x, axis, dtype=x.dtype)
+        else:
+            unit = exponent(magnitude(x, (axis,))) - SUM_BITS
+            whole = multiples(x, unit)
+            with np.errstate(all="ignore"):
+                plain = np.cumsum(whole, axis)
+            exact = np.cumsum(np.where(np.isfinite(whole), whole, 0).astype(np.int64), axis)
+            value = rounded(exact, np.broadcast_to(unit, x.shape))
+            out = np.where(np.isfinite(plain), value, plain).astype(np.float32)
+        return np.flip(out, axis) if reverse else out
+
+    def dot(self, lhs: Value, rhs: Value, params: dict[str, Any]) -> Value:
+        """dot_general; float32: integers on the grids of rows and columns."""
+        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = params["dimension_numbers"]
+        left, right = arranged(lhs, lhs_contract, lhs_batch), arranged(rhs, rhs_contract, rhs_batch)
+        batch = tuple(lhs.shape[a] for a in lhs_batch)
+        shape = (*batch, *free(lhs, lhs_contract, lhs_batch), *free(rhs, rhs_contract, rhs_batch))
+        if lhs.dtype != np.float32:
+            kind = params["preferred_element_type"] or lhs.dtype
+            product = np.matmul(left.astype(np.int64), np.swapaxes(right, 1, 2).astype(np.int64))
+            return product.astype(kind).reshape(shape)
+        wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
+        if self.grid == "contracted":
+            power = exponent(magnitude(right, (1,)))
+            wide_right = np.ldexp(wide_right, -power)
+            wide_left = np.ldexp(wide_left, power)
+            right_unit = np.full((right.shape[0], right.shape[1], 1), -DOT_BITS)
+        else:
+            right_unit = exponent(magnitude(wide_right, (2,))) - DOT_BITS
+        left_unit = np.maximum(exponent(magnitude(wide_left, (2,))), LOWEST) - DOT_BITS
+        rows, columns = multiples(wide_left, left_unit), multiples(wide_right, right_unit)
+        return integer_product(rows, columns, left_unit, right_unit).reshape(shape)
+
+    def scatter_add(self, args: Sequence[Value], params: dict[str, Any]) -> Value:
+        """scatter-add; float32: integers on the grid of each cell."""
+        operand, indices, updates = args
+        with np.errstate(all="ignore"):
+            if operand.dtype != np.float32:
+                return numpy_gather.folded(args, params, np.add)
+            sizes = (np.abs(operand), indices, np.abs(updates))
+            unit = exponent(numpy_gather.folded(sizes, params, np.fmax)) - SUM_BITS
+            unit = np.where(np.isnan(operand), 128 - SUM_BITS, unit)
+        cells = multiples(operand, unit)
+        where, values = numpy_gather.scattered(operand, indices, updates, params)
+        where = where if operand.ndim else (np.zeros(values.shape, np.int64),)
+        cells, unit = np.atleast_1d(cells), np.atleast_1d(unit)
+        with np.errstate(all="ignore"):
+            np.add.at(cells, where, multiples(values, unit[where]))
+        exact = rounded(np.where(np.isfinite(cells), cells, 0).astype(np.int64), unit)
+        result = np.where(np.isfinite(cells), exact, cells).astype(np.float32)
+        return result.reshape(operand.shape)
+
+    def scatter_mul(self, args: Sequence[Value], params: dict[str, Any]) -> Value:
+        """scatter-mul whose indices do not repeat."""
+        return numpy_gather.folded(args, params, self.mul)
+
+    def move(self, eqn: Any, args: Sequence[Value], changed: dict | None = None) -> Sequence[Value]:
+        """A primitive that rounds nothing; its sort is stable anyway."""
+        with np.errstate(all="ignore"):
+            return numpy_moves.MOVES[eqn.primitive.name](eqn.params, args)
+
+    def scan(
+        self,
+        body: Callable[[list, list], tuple[list, list]],
+        carry: Sequence[Value],
+        xs: Sequence[Value],
+        params: dict[str, Any],
+    ) -> list[Value]:
+        """A loop of known length."""
+        order = range(params["length"])
+        carry, rows = list(carry), []
+        for i in reversed(order) if params["reverse"] else order:
+            carry, row = body(carry, [x[i] for x in xs])
+            rows.append(row)
+        rows = rows[::-1] if params["reverse"] else rows
+        return [*carry, *(np.stack(column) for column in zip(*rows, strict=True))]
+
+    def while_loop(
+        self, cond: Callable[[list], Any], body: Callable[[list], list], carry: Sequence[Value]
+    ) -> list[Value]:
+        """A loop until `cond` fails; of a mapped loop, each row until its own condition fails."""
+        carry = list(carry)
+        while np.any(going := cond(carry)):
+            rows = [going.reshape(going.shape + (1,) * (c.ndim - going.ndim)) for c in carry]
+            new = body(carry)
+            carry = [np.where(r, n, o) for r, n, o in zip(rows, new, carry, strict=True)]
+        return carry
+
+    def switch(
+        self, index: Value, branches: Sequence[Callable[..., list]], args: Sequence[Value]
+    ) -> list[Value]:
+        """One of several branches; the index is clamped."""
+        return branches[int(np.clip(int(index), 0, len(branches) - 1))](*args)
+
+
+def integer_division(x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient toward zero and remainder; by zero: all ones, and x."""
+    wide_x, wide_y = x.astype(np.int64), y.astype(np.int64)
+    safe = np.where(wide_y == 0, 1, wide_y)
+    quotient = np.sign(wide_x) * np.sign(safe) * (np.abs(wide_x) // np.abs(safe))
+    rest = wide_x - quotient * safe
+    quotient = np.where(wide_y == 0, -1, quotient)
+    return quotient.astype(x.dtype), np.where(wide_y == 0, wide_x, rest).astype(x.dtype)
+
+
+def arranged(x: Value, contract: Sequence[int], batch: Sequence[int]) -> Value:
+    """[batch, free, contracted], each one axis."""
+    rest = [a for a in range(x.ndim) if a not in contract and a not in batch]
+    moved = np.transpose(x, (*batch, *rest, *contract))
+    sizes = [math.prod(x.shape[a] for a in axes) for axes in (batch, rest, contract)]
+    return moved.reshape(sizes)
+
+
+def free(x: Value, contract: Sequence[int], batch: Sequence[int]) -> list[int]:
+    """Lengths of the axes that are neither contracted nor batch."""
+    return [n for a, n in enumerate(x.shape) if a not in contract and a not in batch]
+
+
+def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: Value) -> Value:
+    """[B, m, K] and [B, n, K] integers in float64 → [B, m, n] float32, rounded once."""
+    unit = left_unit + np.swapaxes(right_unit, 1, 2)
+    total = np.zeros(np.broadcast_shapes(unit.shape), object)
+    plain = np.zeros(total.shape)
+    for start in range(0, rows.shape[2], 2**16):
+        part = slice(start, start + 2**16)
+        left, right = rows[..., part], np.swapaxes(columns[..., part], 1, 2)
+        with np.errstate(all="ignore"):
+            plain = (
+                plain + np.sum(left[..., None] * right[:, None], 2)
+                if not (np.isfinite(left).all() and np.isfinite(right).all())
+                else plain
+            )
+        clean = [np.where(np.isfinite(v), v, 0).astype(np.int64) for v in (left, right)]
+        total = total + np.matmul(*clean).astype(object)
+    return np.where(np.isfinite(plain), rounded(total, unit), plain).astype(np.float32)
+
+
+def to_numpy(value: Any) -> Value:
+    """A JAX or NumPy array as NumPy; typed keys as uint64."""
+    if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        data = np.asarray(jax.random.key_data(value))
+        return joined(data[..., 0], data[..., 1])
+    return np.asarray(value)
+
+
+def reference(fn: Fn) -> Fn:
+    """The exact meaning of `fn`, computed in NumPy.
+
+    Args:
+      fn: as for `exact`.
+
+    Returns:
+      A function of the same signature that takes and returns NumPy arrays (typed keys come back as
+      JAX keys). Its bits are those of `exact(fn)`.
+
+    Raises:
+      UnsupportedPrimitiveError: a primitive has no rule.
+      UnsupportedDtypeError: a dtype has no definition.
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        leaves = [narrow_scalar(v) for v in leaves]
+
+        def flat(*leaves: Any) -> Any:
+            args, kwargs = jax.tree.unflatten(tree, leaves)
+            return fn(*args, **kwargs)
+
+        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+        ops = Reference(TABLE)
+        inputs = [ops.entry(to_numpy(v)) for v in leaves]
+        outs = run(ops, jaxpr, inputs, [ops.constant(c) for c in consts])
+        shapes, out_tree = jax.tree.flatten(out_shape)
+        results = [finished(ops, x, s) for x, s in zip(outs, shapes, strict=True)]
+        return jax.tree.unflatten(out_tree, results)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def narrow_scalar(value: Any) -> Any:
+    """Python numbers as JAX reads them with 64-bit types off; arrays as they are."""
+    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+    return kinds[type(value)](value) if type(value) in kinds else value
+
+
+def finished(ops: Reference, x: Value, shape: Any) -> Any:
+    """A result in the dtype that the program has."""
+    if compat.is_key(shape):
+        data = np.stack(words(x), -1)
+        return jax.random.wrap_key_data(data, impl="threefry2x32")
+    return np.ascontiguousarray(ops.exit(x)).reshape(shape.shape)

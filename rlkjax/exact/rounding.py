@@ -1,0 +1,147 @@
+"""One rounding at the end: float64 → float32, special values, and the inputs near a boundary.
+
+A function is `UNARY[name]`: the float64 kernel, its special values, and `fixes`, the inputs at
+which one rounding of the kernel is not the nearest float32. The fixes come out of
+`python -m benchmarks.exact_functions`, which tries all 2^32 inputs.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from rlkjax.exact import elementary, error_function, inverse
+
+Array = jax.Array
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
+
+INF = float("inf")
+NAN_BITS = 0x7FC00000
+
+
+class Opaque(NamedTuple):
+    """Scalars that no compiler knows.
+
+    Attributes:
+      nothing: [] int32, 0.
+      nothing64: [] int64, 0.
+      zero: [] float32, -0.0.
+      magic: [] float64, 1.5 * 2^52.
+    """
+
+    nothing: Array
+    nothing64: Array
+    zero: Array
+    magic: Array
+
+
+class Function(NamedTuple):
+    """A unary function.
+
+    Attributes:
+      kernel: (x, magic) -> float64, for ordinary x.
+      domain: (low, high); the result is NaN outside and for NaN. None: the kernel passes NaN on.
+      at: (x, result) pairs that the kernel need not know; an infinite x stands for itself.
+      odd: f(-x) = -f(x), so that a zero keeps its sign.
+      fixes: (bits of x, bits of the result) where one rounding is not enough.
+    """
+
+    kernel: Callable[[Array, Array], Array]
+    domain: tuple[float, float] | None = None
+    at: tuple[tuple[float, float], ...] = ()
+    odd: bool = False
+    fixes: tuple[tuple[int, int], ...] = ()
+
+
+LOG_FIXES = (
+    (0x3C413D3A, 0xC08E158F),
+    (0x41178FEB, 0x400FE5E7),
+    (0x4C5D65A5, 0x418F034B),
+    (0x65D890D3, 0x4254D1F9),
+    (0x6F31A8EC, 0x42845A89),
+)
+ANGLE = (-(2.0**20), 2.0**20)
+UNARY = {
+    "exp": Function(elementary.exp),
+    "exp2": Function(elementary.exp2),
+    "expm1": Function(elementary.expm1, odd=True),
+    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF)), fixes=LOG_FIXES),
+    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
+    "tanh": Function(elementary.tanh, odd=True),
+    "logistic": Function(elementary.logistic),
+    "sin": Function(elementary.sin, ANGLE, odd=True),
+    "cos": Function(elementary.cos, ANGLE),
+    "tan": Function(elementary.tan, ANGLE, odd=True),
+    "sinh": Function(elementary.sinh, odd=True),
+    "cosh": Function(elementary.cosh),
+    "asinh": Function(elementary.asinh, (-INF, INF), ((INF, INF), (-INF, -INF)), odd=True),
+    "acosh": Function(elementary.acosh, (1.0, INF), ((INF, INF),)),
+    "atanh": Function(elementary.atanh, (-1.0, 1.0), ((1.0, INF), (-1.0, -INF)), odd=True),
+    "asin": Function(inverse.asin, (-1.0, 1.0), odd=True),
+    "acos": Function(inverse.acos, (-1.0, 1.0)),
+    "atan": Function(inverse.atan, odd=True),
+    "erf": Function(error_function.erf, odd=True),
+    "rsqrt": Function(inverse.rsqrt, (0.0, INF)),
+    "cbrt": Function(inverse.cbrt, None, ((INF, INF), (-INF, -INF)), odd=True),
+}
+
+
+def widen(x: Array) -> Array:
+    """float32 → float64, exact."""
+    return lax.convert_element_type(x, F64)
+
+
+def hidden(x: Array, opaque: Opaque) -> Array:
+    """x, which the compiler cannot know or cancel: float32 or float64."""
+    if x.dtype == F32:
+        return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I32) | opaque.nothing, F32)
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I64) | opaque.nothing64, F64)
+
+
+def narrow(x: Array, opaque: Opaque) -> Array:
+    """float64 → float32, to nearest even, in a way that the compiler cannot take back.
+
+    Without the added run-time zero, the pair float64 → float32 → float64 between two rules is
+    deleted in some fusions and not in others.
+    """
+    return lax.convert_element_type(x, F32) + opaque.zero
+
+
+def unary(name: str, x: Array, opaque: Opaque) -> Array:
+    """The float32 nearest to the value of function `name`.
+
+    Args:
+      name: key of `UNARY`.
+      x: float32, any shape; no subnormal numbers.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the same shape.
+    """
+    function = UNARY[name]
+    y = narrow(function.kernel(widen(x), opaque.magic), opaque)
+    if function.domain is not None:
+        low, high = function.domain
+        inside = (x >= low) & (x <= high)
+        y = jnp.where(inside, y, F32(jnp.nan))
+    for point, value in function.at:
+        y = jnp.where(x == F32(point), F32(value), y)
+    if function.odd:
+        y = jnp.where(x == 0, x, y)
+    if function.fixes:
+        bits = lax.bitcast_convert_type(x, I32)
+        for point, value in function.fixes:
+            y = jnp.where(bits == I32(signed(point)), as_float(value), y)
+    return y
+
+
+def signed(bits: int) -> int:
+    """32 bits read as a signed integer."""
+    return bits - 2**32 if bits >= 2**31 else bits
+
+
+def as_float(bits: int) -> Array:
+    """32 bits read as float32."""
+    return lax.bitcast_convert_type(I32(signed(bits)), F32)

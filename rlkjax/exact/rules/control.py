@@ -1,0 +1,77 @@
+"""Rules of control flow: the same flow, around bodies that follow the rules."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rlkjax.exact import compat
+from rlkjax.exact.interpret import Rule, composed, run
+
+GRID_MARK = "exact_contracted_grid"
+
+
+def inline(key: str) -> Rule:
+    """A call: its body is evaluated in place."""
+    return Rule("control", lambda ops, eqn, args: run(ops, eqn.params[key], args))
+
+
+def jit(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """A call; one that `named.dot` marked sets the grid inside."""
+    if GRID_MARK in eqn.params.get("name", ""):
+        ops = dataclasses.replace(ops, grid="contracted")
+    return run(ops, eqn.params["jaxpr"], args)
+
+
+def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """A loop of known length."""
+    num_consts, num_carry = compat.scan_counts(eqn.params, len(args))
+    consts, rest = list(args[:num_consts]), list(args[num_consts:])
+
+    def body(carry: list, x: list) -> tuple[list, list]:
+        outs = run(ops, eqn.params["jaxpr"], [*consts, *carry, *x])
+        return outs[:num_carry], outs[num_carry:]
+
+    return ops.scan(body, rest[:num_carry], rest[num_carry:], eqn.params)
+
+
+def while_loop(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """A loop until a condition fails."""
+    split = eqn.params["cond_nconsts"]
+    start = split + eqn.params["body_nconsts"]
+    cond_consts, body_consts = list(args[:split]), list(args[split:start])
+    return ops.while_loop(
+        lambda carry: run(ops, eqn.params["cond_jaxpr"], [*cond_consts, *carry])[0],
+        lambda carry: run(ops, eqn.params["body_jaxpr"], [*body_consts, *carry]),
+        args[start:],
+    )
+
+
+def branch(ops: Any, jaxpr: Any) -> Callable[..., list]:
+    """One branch as a function."""
+    return lambda *args: run(ops, jaxpr, args)
+
+
+def cond(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """One of several branches."""
+    return ops.switch(args[0], [branch(ops, j) for j in eqn.params["branches"]], args[1:])
+
+
+def linear_solve(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """custom_linear_solve: its `solve` program, on that program's constants."""
+    lengths = eqn.params["const_lengths"]
+    start = lengths.matvec + lengths.vecmat
+    consts = args[start : start + lengths.solve]
+    rest = args[start + lengths.solve + lengths.transpose_solve :]
+    return run(ops, eqn.params["jaxprs"].solve, [*consts, *rest])
+
+
+def rules() -> dict[str, Rule]:
+    """The family's part of the table."""
+    flow = {"scan": scan, "while": while_loop, "cond": cond, "custom_linear_solve": linear_solve}
+    table = {name: Rule("control", fn) for name, fn in flow.items()}
+    table |= {name: Rule("control", jit) for name in ("jit", "pjit", "closed_call", "core_call")}
+    table["call_hi_primitive"] = Rule("control", composed(compat.hi_function).apply)
+    calls = {"remat2": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr"}
+    calls |= {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+    calls |= {"custom_vjp_call_jaxpr": "fun_jaxpr"}
+    return table | {name: inline(key) for name, key in calls.items()}

@@ -1,0 +1,71 @@
+"""Scatter-add that does not depend on the order of its updates.
+
+M of a cell = largest magnitude among its old value and the updates that hit it. All of them are
+rounded to the cell's grid, as in accumulate.py, and added exactly in float64: at most 2^20 a cell.
+"""
+
+from typing import Any
+
+import jax
+from jax import lax
+
+from rlkjax.exact.accumulate import SUM_BITS, exponents, to_grid
+from rlkjax.exact.rounding import Opaque, narrow
+
+Array = jax.Array
+
+
+def gather_numbers(numbers: Any) -> lax.GatherDimensionNumbers:
+    """The gather that reads what a scatter with these dimension numbers writes."""
+    return lax.GatherDimensionNumbers(
+        offset_dims=numbers.update_window_dims,
+        collapsed_slice_dims=numbers.inserted_window_dims,
+        start_index_map=numbers.scatter_dims_to_operand_dims,
+        operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+    )
+
+
+def window_sizes(operand: Array, updates: Array, numbers: Any) -> tuple[int, ...]:
+    """Shape of the window of the operand that one index addresses."""
+    window = iter(updates.shape[d] for d in numbers.update_window_dims)
+    single = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    return tuple(1 if d in single else next(window) for d in range(operand.ndim))
+
+
+def order_free_scatter_add(
+    operand: Array, indices: Array, updates: Array, params: dict[str, Any], opaque: Opaque
+) -> Array:
+    """Adds updates into cells, as defined above.
+
+    Args:
+      operand: float32.
+      indices: int32, start of each window.
+      updates: float32.
+      params: parameters of the `scatter-add` primitive.
+      opaque: run-time scalars.
+
+    Returns:
+      float32, shape of operand.
+    """
+    numbers = params["dimension_numbers"]
+    options = {
+        "indices_are_sorted": params["indices_are_sorted"],
+        "unique_indices": params["unique_indices"],
+        "mode": params["mode"],
+    }
+    old = exponents(operand, ())
+    biased = lax.scatter_max(old, indices, exponents(updates, ()), numbers, **options)
+    here = lax.gather(
+        biased,
+        indices,
+        gather_numbers(numbers),
+        window_sizes(operand, updates, numbers),
+        mode=params["mode"],
+        fill_value=0,
+        indices_are_sorted=params["indices_are_sorted"],
+        unique_indices=params["unique_indices"],
+    )
+    cells = to_grid(operand, biased, SUM_BITS, opaque)
+    terms = to_grid(updates, here, SUM_BITS, opaque)
+    return narrow(lax.scatter_add(cells, indices, terms, numbers, **options) + 0.0, opaque)

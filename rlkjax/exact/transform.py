@@ -1,0 +1,111 @@
+"""exact(fn): the same function, with one mathematically defined result for every operation."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from rlkjax.exact import compat
+from rlkjax.exact.errors import UnsupportedArgumentError
+from rlkjax.exact.interpret import refuse_dtype, run
+from rlkjax.exact.lower import Lowering, opaque_from
+from rlkjax.exact.rules.table import TABLE
+
+Array = jax.Array
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+def exact(fn: Fn) -> Fn:
+    """Transforms `fn` so that its bits depend on its inputs alone: `y = exact(f)(x)`.
+
+    To be applied outermost, after `grad` and `vmap`. The result can be jitted, scanned, mapped,
+    sharded and exported.
+
+    Args:
+      fn: function of trees of float32, integer (up to 32 bits), bool and typed-key arrays.
+
+    Returns:
+      A function of the same signature; its results are arrays.
+
+    Raises:
+      UnsupportedPrimitiveError: on the first call, a primitive has no rule.
+      UnsupportedDtypeError: on the first call, a dtype has no definition.
+      UnsupportedArgumentError: on the first call, an argument or a result is no array.
+
+    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. At least one
+    input should be unknown when XLA compiles; a program of constants alone is folded by the
+    compiler's own arithmetic.
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
+        seed = [] if any(np.size(v) for v in leaves) else [np.zeros((), np.int32)]
+        return compiled(fn, tree)(leaves, seed)
+
+    return wrapped  # type: ignore[return-value]
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any]], Any]:
+    """The jitted exact program of `fn` for one structure of arguments."""
+
+    def call(leaves: list[Array], seed: list[Array]) -> Any:
+        def flat(*leaves: Array) -> Any:
+            args, kwargs = jax.tree.unflatten(tree, leaves)
+            return fn(*args, **kwargs)
+
+        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+        check_results(out_shape)
+        outs = emit(jaxpr, consts, leaves, seed)
+        return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
+
+    call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
+    return jax.jit(call)
+
+
+def emit(
+    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], seed: Sequence[Any]
+) -> list[Array]:
+    """Re-emits a jaxpr by the rules, with 64-bit types on inside.
+
+    Args:
+      jaxpr: open jaxpr.
+      consts: values of its constants.
+      leaves: values of its inputs.
+      seed: a number known at run time only, if no input has any.
+
+    Returns:
+      Values of its outputs.
+    """
+
+    def program(consts: list[Array], leaves: list[Array], seed: list[Array]) -> list[Array]:
+        ops = Lowering(opaque_from([*leaves, *consts, *seed]), TABLE)
+        outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
+        return [ops.exit(x) for x in outs]
+
+    with jax.enable_x64(True):
+        return jax.jit(program)(list(consts), list(leaves), list(seed))
+
+
+def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> None:
+    """Refuses arguments that are no arrays or hold a dtype without a definition."""
+    for path, value in paths:
+        where = f"argument {jax.tree_util.keystr(path)}"
+        if isinstance(value, bool | int | float):
+            continue
+        if not hasattr(value, "dtype"):
+            raise UnsupportedArgumentError(
+                f"{where} of an exact function is {type(value).__name__}, want an array; bind it "
+                "with functools.partial before calling exact"
+            )
+        refuse_dtype(value.dtype.name, where)
+
+
+def check_results(out_shape: Any) -> None:
+    """Refuses results with a dtype without a definition."""
+    for path, value in jax.tree_util.tree_leaves_with_path(out_shape):
+        refuse_dtype(value.dtype.name, f"result {jax.tree_util.keystr(path) or 0}")

@@ -1,0 +1,195 @@
+"""Laws of order-free sums and dots, hand-worked numbers, and the edges."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from rlkjax.exact import named
+from rlkjax.exact.reference import reference
+from rlkjax.exact.transform import exact
+
+total = exact(jnp.sum)
+product = exact(jnp.matmul)
+
+
+def bits(x) -> bytes:
+    """The bytes of an array."""
+    return np.asarray(x).tobytes()
+
+
+def wide(seed: int, *shape: int) -> np.ndarray:
+    """Numbers of both signs over about 40 binades."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) * np.exp(rng.normal(size=shape) * 7)).astype(np.float32)
+
+
+def test_sum_is_that_of_elements_on_the_grid_of_the_largest():
+    # M = 1 gives e = 0, q = 2^-31. 1.5 q lies halfway between 1 q and 2 q and goes to the even
+    # 2 q; 2.5 q goes to 2 q too. So 1 + 2 q + 2 q - 1 = 4 q, although the true sum is 4 q by luck;
+    # 0.5 q goes to 0, so that 1 + 0.5 q - 1 = 0.
+    q = 2.0**-31
+    assert total(jnp.float32([1.0, 1.5 * q, 2.5 * q, -1.0])) == np.float32(4 * q)
+    assert total(jnp.float32([1.0, 0.5 * q, -1.0])) == 0.0
+    assert total(jnp.float32([1.0, 0.75 * q, -1.0])) == np.float32(q)
+
+
+def test_dot_is_that_of_operands_of_23_bits():
+    # the row [1, x] has e = 0, q = 2^-22; x = 1.5 q goes to 2 q. The column [0, 1] picks it out.
+    q = 2.0**-22
+    row, column = jnp.float32([[1.0, 1.5 * q]]), jnp.float32([[0.0], [1.0]])
+    assert product(row, column) == np.float32(2 * q)
+    # the column [1, x] is rounded likewise: 1 * 0 + 1 * 2 q
+    assert product(column.T, row.T) == np.float32(2 * q)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 127, 128, 129, 512, 513, 4097, 2**17 + 1])
+def test_permutation_split_and_zeros_change_no_bit(length):
+    x, y = wide(length, length), wide(length + 1, length)
+    order = np.random.default_rng(1).permutation(length)
+    assert bits(total(x)) == bits(total(x[order]))
+    assert bits(total(x)) == bits(total(np.concatenate([x, np.zeros(5, np.float32)])))
+    assert bits(total(x)) == bits(reference(jnp.sum)(x))
+    dot = product(x[None], y[:, None])
+    assert bits(dot) == bits(product(x[None, order], y[order, None]))
+    zeros = np.zeros(600, np.float32)
+    longer = product(np.append(x, zeros)[None], np.append(y, zeros)[:, None])
+    assert bits(dot) == bits(longer)
+    assert bits(dot) == bits(reference(jnp.matmul)(x[None], y[:, None]))
+
+
+def test_split_over_an_axis_changes_no_bit():
+    x = wide(3, 64, 48)
+    whole = total(x)
+    assert bits(whole) == bits(total(x.reshape(-1)))
+    assert bits(whole) == bits(total(x.T))
+    columns = exact(lambda x: x.sum(0))(x)
+    assert bits(columns[7]) == bits(total(x[:, 7]))
+
+
+@pytest.mark.slow
+def test_a_million_elements():
+    x, y = wide(5, 2**20), wide(6, 2**20)
+    order = np.random.default_rng(2).permutation(2**20)
+    assert bits(total(x)) == bits(total(x[order])) == bits(reference(jnp.sum)(x))
+    assert bits(product(x, y)) == bits(product(x[order], y[order]))
+    assert bits(product(x, y)) == bits(reference(jnp.matmul)(x, y))
+
+
+def test_more_blocks_than_one_word_holds():
+    # every operand is 2^23 - 1 units of 2^-22, so one product is just below 2^46 units; 2^17 + 3 of
+    # them do not fit 63 bits
+    value = np.float32((2**23 - 1) * 2.0**-22)
+    n = 2**17 + 3
+    x = np.full(n, value, np.float32)
+    want = np.float32(float(Fraction(float(value)) ** 2 * n))
+    assert product(x, x) == want
+    assert product(x, -x) == -want
+
+
+@pytest.mark.parametrize("size", [1, 5, 31, 256, 512])
+def test_a_row_does_not_depend_on_the_other_rows(size):
+    x, weights = wide(7, 512, 40), wide(8, 40, 24)
+    alone = product(x[:1], weights)
+    assert bits(product(x[:size], weights)[:1]) == bits(alone)
+    assert bits(jax.vmap(lambda r: product(r, weights))(x[:size])[:1]) == bits(alone)
+    spoilt = x[:size].copy()
+    spoilt[1:] = np.nan
+    assert bits(product(spoilt, weights)[:1]) == bits(alone)
+
+
+def test_empty_and_zero_sums_are_plus_zero():
+    assert bits(total(np.zeros(0, np.float32))) == bits(np.float32(0.0))
+    assert bits(total(np.full(3, -0.0, np.float32))) == bits(np.float32(0.0))
+    assert bits(total(np.full(1, -0.0, np.float32))) == bits(np.float32(0.0))
+    assert bits(total(np.float32([1e30, -1e30]))) == bits(np.float32(0.0))
+    empty = product(np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32))
+    assert bits(empty) == bits(np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("length", [4, 700])
+def test_infinity_and_nan_follow_ieee_in_any_order(length):
+    x = wide(9, length)
+    x[1] = np.inf
+    assert total(x) == np.inf
+    assert product(x, np.ones(length, np.float32)) == np.inf
+    x[3] = -np.inf
+    assert bits(total(x)) == bits(np.uint32(0x7FC00000))
+    x[3] = np.nan
+    assert bits(total(x[::-1])) == bits(np.uint32(0x7FC00000))
+    # an infinite element times zero is NaN
+    zero_there = np.ones(length, np.float32)
+    x[3], zero_there[1] = 1.0, 0.0
+    assert bits(product(x, zero_there)) == bits(np.uint32(0x7FC00000))
+
+
+def test_sums_overflow_and_underflow_once():
+    big = np.float32(3e38)
+    assert total(np.float32([big, big])) == np.inf
+    assert total(np.float32([big, big, -big])) == big
+    tiny = np.float32(2.0**-126)
+    assert bits(total(np.float32([1.5 * tiny, -tiny]))) == bits(np.float32(0.0))
+    # a subnormal input counts as zero
+    assert bits(total(np.float32([2.0**-127] * 4))) == bits(np.float32(0.0))
+
+
+@pytest.mark.parametrize("length", [16, 64, 256, 512, 2048])
+def test_dot_errs_no_more_than_twice_as_much_as_float32(length):
+    rng = np.random.default_rng(length)
+    x = rng.normal(size=(64, length)).astype(np.float32)
+    y = rng.normal(size=(length, 64)).astype(np.float32)
+    true = x.astype(np.float64) @ y.astype(np.float64)
+    error = np.abs(np.asarray(product(x, y)) - true).max()
+    plain = np.abs(np.asarray(jax.jit(jnp.matmul)(x, y)) - true).max()
+    assert error <= 2 * plain
+    sum_error = abs(float(total(x)) - x.astype(np.float64).sum())
+    assert sum_error <= 2.0**-24 * max(1.0, abs(x.astype(np.float64).sum()))
+
+
+def test_running_sum_and_scatter_are_order_free():
+    x = wide(11, 300)
+    running = exact(lambda v: lax.cumsum(v))(x)
+    assert bits(running) == bits(reference(lambda v: lax.cumsum(v))(x))
+    assert bits(running[-1]) == bits(total(x))
+    cells = np.random.default_rng(3).integers(-2, 12, 300).astype(np.int32)
+
+    def scatter(v, cells):
+        return jnp.zeros(10).at[cells].add(v)
+
+    order = np.random.default_rng(4).permutation(300)
+    added = exact(scatter)(x, cells)
+    assert bits(added) == bits(exact(scatter)(x[order], cells[order]))
+    assert bits(added) == bits(reference(scatter)(x, cells))
+    assert bits(added[4]) == bits(total(x[cells == 4]))
+
+
+def test_term_of_zero_weight_changes_nothing_on_the_contracted_grid():
+    rng = np.random.default_rng(5)
+    weights = rng.random((3, 9)).astype(np.float32)
+    values = wide(12, 9, 5)
+    weights[:, 6] = 0.0
+
+    def attend(p, v):
+        return named.dot(p, v, grid="contracted")
+
+    short = exact(attend)(np.delete(weights, 6, 1), np.delete(values, 6, 0))
+    for size in (0.0, 1.0, 3e38):
+        values[6] = size
+        assert bits(exact(attend)(weights, values)) == bits(short)
+        assert bits(reference(attend)(weights, values)) == bits(short)
+    # the default grid sees the large value
+    assert bits(product(weights, values)) != bits(short)
+    stacked = exact(jax.vmap(attend))(weights[None], values[None])
+    assert bits(stacked[0]) == bits(short)
+    true = weights.astype(np.float64) @ values
+    assert np.abs(np.asarray(short) - true).max() < 1e-5 * np.abs(true).max()
+
+
+def test_unknown_grid_is_refused():
+    with pytest.raises(
+        named.UnsupportedArgumentError, match="argument grid of dot is 'rows', want"
+    ):
+        named.dot(jnp.ones((2, 2)), jnp.ones((2, 2)), grid="rows")

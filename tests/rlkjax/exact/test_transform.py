@@ -1,0 +1,146 @@
+"""exact(fn): composes with JAX, rounds products and sums apart, refuses what it cannot define."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from rlkjax.exact.errors import (
+    ExactError,
+    UnsupportedArgumentError,
+    UnsupportedDtypeError,
+    UnsupportedPrimitiveError,
+)
+from rlkjax.exact.transform import exact
+
+
+def bits(x) -> bytes:
+    """The bytes of an array."""
+    return np.asarray(x).tobytes()
+
+
+def numbers(seed: int, *shape: int) -> np.ndarray:
+    """Standard normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 17, 256, 4099, 100_000])
+def test_product_and_sum_are_rounded_apart(size):
+    a, b, c = numbers(1, size), numbers(2, size), numbers(3, size)
+    got = exact(lambda a, b, c: a * b + c)(a, b, c)
+    assert bits(got) == bits(a * b + c)
+    assert bits(exact(lambda a, b, c: c - a * b)(a, b, c)) == bits(c - a * b)
+
+
+def test_a_literal_zero_keeps_its_meaning():
+    x = np.float32([-0.0, 0.0, 1.0])
+    assert bits(exact(lambda x: x + 0.0)(x)) == bits(np.float32([0.0, 0.0, 1.0]))
+    assert bits(exact(lambda x: x * 1.0)(x)) == bits(x)
+    assert bits(exact(lambda x: 0.0 - x)(x)) == bits(np.float32([0.0, 0.0, -1.0]))
+
+
+def test_literals_are_not_combined():
+    x = numbers(4, 1000)
+    got = exact(lambda x: ((x + 1e8) - 1e8, (x * 3.0) * 0.1, x / 3.0))(x)
+    f = np.float32
+    for a, b in zip(got, ((x + f(1e8)) - f(1e8), (x * f(3)) * f(0.1), x / f(3)), strict=True):
+        assert bits(a) == bits(b)
+
+
+def test_same_bits_under_jit_vmap_scan_and_export():
+    def fn(x):
+        return jnp.tanh(x) / jnp.sum(x * x + 0.1)
+
+    rows = numbers(5, 6, 33)
+    want = [bits(exact(fn)(row)) for row in rows]
+    mapped = jax.vmap(exact(fn))(rows)
+    outside = exact(jax.vmap(fn))(rows)
+    _, scanned = jax.jit(lambda rows: lax.scan(lambda c, r: (c, exact(fn)(r)), 0, rows))(rows)
+    exported = jax.export.export(jax.jit(exact(fn)))(rows[0])
+    for i, row in enumerate(want):
+        assert bits(mapped[i]) == bits(outside[i]) == bits(scanned[i]) == row
+        assert bits(exported.call(rows[i])) == bits(jax.jit(exact(fn))(rows[i])) == row
+
+
+def test_keeps_trees_keywords_and_types():
+    def fn(pair, *, scale):
+        return {"sum": pair[0] * scale, "count": jnp.sum(pair[1]), "flag": pair[1] > 1}
+
+    got = exact(fn)((jnp.ones(3), jnp.arange(3)), scale=2.0)
+    assert got["sum"].dtype == jnp.float32 and got["count"].dtype == jnp.int32
+    assert got["flag"].dtype == jnp.bool_ and got["count"] == 3
+    assert exact(fn).__name__ == "fn"
+
+
+def test_traces_once_for_one_shape():
+    calls = []
+
+    def fn(x):
+        calls.append(1)
+        return x * 2.0
+
+    program = exact(fn)
+    for _ in range(3):
+        program(jnp.ones(4))
+    assert len(calls) == 1
+
+
+def test_subnormal_numbers_are_zeros_and_nan_has_one_pattern():
+    x = np.uint32([0x00000001, 0x80000001, 0x007FFFFF, 0xFFC12345, 0x7F812345]).view(np.float32)
+    got = np.asarray(exact(lambda x: (x, -x))(x)[0]).view(np.uint32)
+    assert got.tolist() == [0, 0x80000000, 0, 0x7FC00000, 0x7FC00000]
+
+
+def test_float_to_integer_is_clamped():
+    x = np.float32([np.nan, np.inf, -np.inf, 3e9, -3e9, 2.9, -2.9])
+    got = exact(lambda x: (x.astype(jnp.int32), x.astype(jnp.uint8)))(x)
+    assert got[0].tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 2, -2]
+    assert got[1].tolist() == [0, 255, 0, 255, 0, 2, 0]
+
+
+def test_large_unsigned_numbers_are_rounded_once():
+    # 2^31 + 129 lies just above the middle of 2^31 and 2^31 + 256
+    x = np.uint32([2**31 + 129, 2**31 + 128, 2**32 - 1])
+    want = np.float32([2.0**31 + 256, 2.0**31, 2.0**32])
+    assert bits(exact(lambda x: x.astype(jnp.float32))(x)) == bits(want)
+
+
+def test_primitive_without_rule_is_named_with_the_users_line():
+    with pytest.raises(UnsupportedPrimitiveError, match=r"'digamma' at .*test_transform\.py:\d+"):
+        exact(lambda x: jax.scipy.special.digamma(x) + 1.0)(jnp.ones(3))
+    with pytest.raises(UnsupportedPrimitiveError, match=r"test_transform\.py.*callback has no def"):
+        exact(lambda x: jax.pure_callback(np.sin, x, x))(jnp.ones(3))
+
+
+def test_other_floats_are_refused_with_the_reason():
+    with pytest.raises(UnsupportedDtypeError, match="holds float16.*float32 results only"):
+        exact(lambda x: x.astype(jnp.float16) * 2)(jnp.ones(3))
+    with pytest.raises(UnsupportedDtypeError, match=r"argument \[0\]\[0\] holds float64"):
+        exact(jnp.sin)(np.ones(3))
+
+
+def test_arguments_that_are_no_arrays_are_refused():
+    with pytest.raises(UnsupportedArgumentError, match="is str, want an array; bind it with"):
+        exact(lambda x, mode: x)(jnp.ones(3), "fast")
+    assert exact(functools.partial(lambda mode, x: x, "fast"))(jnp.ones(3)).shape == (3,)
+
+
+def test_results_that_are_no_arrays_are_refused():
+    with pytest.raises(ExactError, match="returns .*, want arrays"):
+        exact(lambda x: (x, "note"))(jnp.ones(3))
+
+
+def test_other_generators_are_refused():
+    key = jax.random.key(0, impl="rbg")
+    with pytest.raises(UnsupportedDtypeError, match="key<rbg>.*threefry"):
+        exact(lambda k: jax.random.normal(k, (2,)))(key)
+
+
+def test_strict_promotion_and_rank_rules_hold_inside():
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        x = numbers(6, 5, 5)
+        got = exact(lambda x: jnp.linalg.cholesky(jnp.dot(x, x.T)) + jnp.power(x, x))(x)
+    assert got.shape == (5, 5)
