@@ -94,7 +94,7 @@ def measure_audit(run: loop.Run, iterations: int) -> dict[str, float]:
       `audited_seconds` and `unaudited_seconds`, medians over the stretches.
     """
     spans: dict[str, list[float]] = {"audited_seconds": [], "unaudited_seconds": []}
-    state, world = run.programs.stages.init()
+    state, world = run.programs.stages.init(jnp.uint32(run.config.seed))
     for stretch in range(8):
         kind = "audited_seconds" if stretch % 2 else "unaudited_seconds"
         settle = loop.settle if stretch % 2 else wait_only
@@ -123,7 +123,7 @@ def measure_stages(run: loop.Run, config: Config, repeats: int) -> dict[str, flo
       Part -> median seconds. The policy's share of the rollout is what the environments leave.
     """
     stages = run.programs.stages
-    train, world = stages.init()
+    train, world = stages.init(jnp.uint32(config.seed))
     env = launch.make_environment(config)
     stream = wrap.stream(env, config.rollout.num_envs)
     shape = (config.rollout.num_envs,)

@@ -180,8 +180,9 @@ class Config:
         "let XLA choose GPU kernels by timing, so that bits may change; recorded as a switch",
         default=False,
     )
-    numerics: Literal["native"] = _option(
-        "native: plain XLA under a fixed flag set", default="native"
+    numerics: Literal["native", "exact"] = _option(
+        "native: plain XLA under a fixed flag set; exact: bits by definition (docs/exact.md)",
+        default="native",
     )
     env: EnvConfig = _section(EnvConfig, "the environment")
     rollout: RolloutConfig = _section(RolloutConfig, "how much one iteration collects")

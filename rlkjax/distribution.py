@@ -1,6 +1,6 @@
 """What a policy's outputs mean: draw an action, score it, and its entropy.
 
-Formulas are written out rather than taken from a library, so that an upgrade cannot change them.
+Formulas are written out or come from `formulas`, so that no upgrade of a library can change them.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlkjax.formulas import clip, log_softmax, softplus, tanh
 from rlkjax.types import Array
 from vimejax.types import Continuous, Discrete
 
@@ -41,31 +42,6 @@ class Distribution(NamedTuple):
     entropy: Callable[[Array], Array]
     mode: Callable[[Array], Array]
     to_env: Callable[[Array], Array]
-
-
-def softplus(x: Array) -> Array:
-    """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)), without overflow.
-
-    Args:
-      x: [...] float32.
-
-    Returns:
-      [...] float32.
-    """
-    return jnp.maximum(x, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
-
-
-def log_softmax(logits: Array) -> Array:
-    """logits - log(sum(exp(logits))), shifted by the largest logit; the sum is over the last axis.
-
-    Args:
-      logits: [..., n] float32.
-
-    Returns:
-      [..., n] float32, nats.
-    """
-    shifted = logits - jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True))
-    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), -1, keepdims=True))
 
 
 def log_det_tanh(x: Array) -> Array:
@@ -148,7 +124,7 @@ def squashed_gaussian(size: int) -> Distribution:
         return jnp.sum(0.5 + HALF_LOG_2PI + jnp.log(std) + expected, -1)
 
     def to_env(action: Array) -> Array:
-        return jnp.clip(jnp.tanh(action), -1.0, 1.0)
+        return clip(tanh(action), -1.0, 1.0)
 
     return Distribution(
         2 * size, sample, log_prob, entropy, lambda outputs: split(outputs)[0], to_env

@@ -1,6 +1,7 @@
 """From a config and a folder to a run that is ready to go."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from rlkjax.audit import tap
 from rlkjax.audit.notary import Notary
 from rlkjax.audit.records import FORMAT
 from rlkjax.config import Config, canonical_config, iterations, program_config
+from rlkjax.exact.transform import exact
 from rlkjax.learner import make_stages
 from rlkjax.loop import Run
 from rlkjax.platform import fingerprint
@@ -19,6 +21,9 @@ from vimejax import registry
 from vimejax.types import Environment, EnvSpec
 
 Fingerprint = dict[str, str | int]
+
+# What is done to every stage before it is compiled.
+TRANSFORMS: dict[str, Callable[[Callable], Callable] | None] = {"native": None, "exact": exact}
 
 
 def make_environment(config: Config) -> Environment:
@@ -91,7 +96,7 @@ def prepare(
     else:
         opened = run_folder.create(folder, canonical, print_)
     changes = _changes(folder, opened, machine)
-    programs = compile_stages(make_stages(config, env))
+    programs = compile_stages(make_stages(config, env), TRANSFORMS[config.numerics])
     notary = Notary(opened.chain, opened.journal, opened.metrics)
     if opened.chain.count == 0:
         notary.record("genesis", _genesis(config, env.spec, programs, machine))

@@ -14,7 +14,7 @@ from rlkjax import normalize, optimizer, reward
 from rlkjax.config import Config, iterations
 from rlkjax.evaluate import make_evaluate
 from rlkjax.gae import gae
-from rlkjax.policy import Policy, isolate, make_policy
+from rlkjax.policy import Policy, isolate, make_policy, named
 from rlkjax.rollout import init_episodes, make_rescore, make_rollout, policy_graph
 from rlkjax.types import (
     Advantages,
@@ -34,7 +34,7 @@ class Stages(NamedTuple):
     """The stages of a run, in the order of the pipeline.
 
     Attributes:
-      init: () -> (train_state, world_state).
+      init: (seed [] uint32) -> (train_state, world_state).
       rollout: (policy_state, world_state) -> (world_state', segment, totals).
       rescore: (policy_state, segment) -> rescore.
       advantages: (train_state, segment, rescore) -> advantages.
@@ -61,7 +61,8 @@ def make_stages(config: Config, env: Environment) -> Stages:
       The stages, not compiled.
     """
     policy = make_policy(config, env.spec)
-    graph = policy_graph(policy, isolate)
+    # Exact arithmetic does not depend on what the compiler fuses, so nothing need be kept apart.
+    graph = policy_graph(policy, isolate if config.numerics == "native" else named)
     stream = wrap.stream(env, config.rollout.num_envs)
     return Stages(
         init=_make_init(config, policy, stream),
@@ -88,14 +89,15 @@ def _make_init(config: Config, policy: Policy, stream: wrap.Stream) -> Callable:
     """The stage that makes the state of iteration 0 from the seed alone."""
     num_envs = config.rollout.num_envs
 
-    def environment_keys() -> Array:
-        run = keys.run_key(config.seed, keys.Stream.TRAIN)
+    def environment_keys(seed: Array) -> Array:
+        run = keys.run_key(seed, keys.Stream.TRAIN)
         return jax.vmap(keys.environment_key, (None, 0))(
             run, jnp.arange(num_envs, dtype=jnp.uint32)
         )
 
-    def init() -> tuple[TrainState, WorldState]:
-        params = policy.init(keys.run_key(config.seed, keys.Stream.INIT))
+    # The seed comes in at run time: a program of constants would be folded by the compiler.
+    def init(seed: Array) -> tuple[TrainState, WorldState]:
+        params = policy.init(keys.run_key(seed, keys.Stream.INIT))
         state = TrainState(
             policy=PolicyState(params, normalize.init(stream.spec.obs_size)),
             optimizer=optimizer.make_optimizer(config.ppo).init(params),
@@ -103,7 +105,7 @@ def _make_init(config: Config, policy: Policy, stream: wrap.Stream) -> Callable:
             reward_scale=reward.init_scale(num_envs),
             iteration=jnp.zeros((), jnp.uint32),
         )
-        stream_state, _ = stream.init(environment_keys())
+        stream_state, _ = stream.init(environment_keys(seed))
         return state, WorldState(stream_state, init_episodes(num_envs))
 
     return init

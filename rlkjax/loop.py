@@ -137,7 +137,7 @@ def start(run: Run) -> tuple[TrainState, WorldState]:
     Raises:
       ConsistencyError: the checkpoint is damaged.
     """
-    train, world = run.programs.stages.init()
+    train, world = run.programs.stages.init(jnp.uint32(run.config.seed))
     if run.opened.iteration is None:
         return train, world
     like = {"train": train, "world": world}

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
-import jax.numpy as jnp
 
+from rlkjax import formulas
 from rlkjax.types import Array
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": jnp.tanh,
-    "relu": lambda x: jnp.maximum(x, 0.0),
-    "swish": lambda x: x * (0.5 + 0.5 * jnp.tanh(0.5 * x)),  # x logistic(x), at half its cost
+    "tanh": formulas.tanh,
+    "relu": formulas.relu,
+    "swish": formulas.swish,
 }
 
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from rlkjax import formulas
 from rlkjax.types import Array, RunningStats
 
 TWO_32 = 2.0**32
@@ -80,4 +81,4 @@ def apply(stats: RunningStats, samples: Array, clip: float) -> Array:
       [..., O] float32 in [-clip, clip].
     """
     scale = jax.lax.rsqrt(stats.variance + 1e-8)
-    return jnp.clip((samples - stats.mean) * scale, -clip, clip)
+    return formulas.clip((samples - stats.mean) * scale, -clip, clip)

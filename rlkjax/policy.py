@@ -71,6 +71,18 @@ def make_policy(config: Config, spec: EnvSpec) -> Policy:
     return Policy(family, init, policy_forward, policy_value)
 
 
+def named(fn: Callable) -> Callable:
+    """The same function as a function of its own in the lowered program, which may be inlined.
+
+    Args:
+      fn: arrays -> tree of arrays.
+
+    Returns:
+      The same mapping; its name is the one by which the audit finds it.
+    """
+    return jax.jit(fn)
+
+
 def isolate(fn: Callable) -> Callable:
     """The same function, compiled in a unit that nothing outside is fused into.
 
@@ -87,20 +99,20 @@ def isolate(fn: Callable) -> Callable:
       The same mapping. Sharp edge: under vmap the predicate stays unbatched only if the arguments
       do; use it on whole batches.
     """
-    named = jax.jit(fn)
+    inner = named(fn)
 
     def unit(*args):
         shapes = jax.eval_shape(fn, *args)
         word = jax.lax.bitcast_convert_type(jax.tree.leaves(args[-1])[0].reshape(-1)[0], jnp.uint32)
         return jax.lax.cond(
             word * word % 8 != 5,
-            named,
+            inner,
             lambda *_: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
             *args,
         )
 
     def barrier(*args):
-        return jax.lax.optimization_barrier(named(*jax.lax.optimization_barrier(args)))
+        return jax.lax.optimization_barrier(inner(*jax.lax.optimization_barrier(args)))
 
     def isolated(*args):
         return jax.lax.platform_dependent(*args, cpu=unit, default=barrier)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from rlkjax.config import PPOConfig
+from rlkjax.formulas import clip, fork, maximum, minimum
 from rlkjax.policy import Policy
 from rlkjax.types import Array, Params, PolicyState
 
@@ -83,20 +84,21 @@ def ppo_loss(
       clipping, when on, as in the authors' code: the larger of both errors.
     """
     outputs, value = policy.forward(state._replace(params=params), batch.obs)
-    log_ratio = policy.distribution.log_prob(outputs, batch.action) - batch.log_prob
+    to_score, to_spread = fork(outputs)
+    log_ratio = policy.distribution.log_prob(to_score, batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     advantage = batch.advantage
     if config.normalize_advantage:
         advantage = normalize_advantage(advantage)
     low, high = 1.0 - config.clip_epsilon, 1.0 + config.clip_epsilon
-    surrogate = jnp.minimum(ratio * advantage, jnp.clip(ratio, low, high) * advantage)
+    surrogate = minimum(ratio * advantage, clip(ratio, low, high) * advantage)
     policy_loss = -jnp.mean(surrogate)
     error = jnp.square(value - batch.return_)
     if config.value_clip_epsilon is not None:
-        step = jnp.clip(value - batch.value, -config.value_clip_epsilon, config.value_clip_epsilon)
-        error = jnp.maximum(error, jnp.square(batch.value + step - batch.return_))
+        step = clip(value - batch.value, -config.value_clip_epsilon, config.value_clip_epsilon)
+        error = maximum(error, jnp.square(batch.value + step - batch.return_))
     value_loss = 0.5 * jnp.mean(error)
-    entropy = jnp.mean(policy.distribution.entropy(outputs))
+    entropy = jnp.mean(policy.distribution.entropy(to_spread))
     not_one, ulp = ratio_distance(ratio)
     loss = policy_loss + config.value_cost * value_loss - config.entropy_cost * entropy
     return loss, {

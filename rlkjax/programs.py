@@ -31,12 +31,14 @@ class Programs(NamedTuple):
     rescore_graph: str
 
 
-def compile_stages(stages: Stages, transform: Callable = lambda stage: stage) -> Programs:
+def compile_stages(
+    stages: Stages, transform: Callable[[Callable], Callable] | None = None
+) -> Programs:
     """Lowers and compiles every stage. No buffer is donated: a later check may still need it.
 
     Args:
       stages: pure functions.
-      transform: applied to every stage before it is lowered; the identity in native numerics.
+      transform: applied to every stage before it is lowered; None in native numerics.
 
     Returns:
       Programs that never compile again, as their shapes are fixed.
@@ -44,31 +46,36 @@ def compile_stages(stages: Stages, transform: Callable = lambda stage: stage) ->
     Raises:
       ConsistencyError: rollout and rescoring do not hold the same policy graph.
     """
-    train, world = jax.eval_shape(stages.init)
+    number = jax.ShapeDtypeStruct((), jnp.uint32)
+    train, world = jax.eval_shape(stages.init, number)
     world, segment, _ = jax.eval_shape(stages.rollout, train.policy, world)
     rescored = jax.eval_shape(stages.rescore, train.policy, segment)
     advantages = jax.eval_shape(stages.advantages, train, segment, rescored)
-    number = jax.ShapeDtypeStruct((), jnp.uint32)
     arguments = {
-        "init": (),
+        "init": (number,),
         "rollout": (train.policy, world),
         "rescore": (train.policy, segment),
         "advantages": (train, segment, rescored),
         "update": (train, segment, rescored, advantages),
         "evaluate": (train.policy, number),
     }
-    low = {
-        name: jax.jit(transform(getattr(stages, name))).lower(*given)
-        for name, given in arguments.items()
-    }
+    low = _lower(stages, arguments)
+    # The graphs are those of the stages as written: a transformation may inline their functions.
     graphs = [lowered.digest(low[name].as_text(), GRAPH) for name in ("rollout", "rescore")]
     if graphs[0] != graphs[1]:
         raise ConsistencyError(
             f"policy graph: rollout has {graphs[0]}, rescoring has {graphs[1]}, want one graph; "
             "both must trace the same function at the same shape"
         )
+    if transform is not None:
+        low = _lower(Stages(*map(transform, stages)), arguments)
     # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
     with ThreadPoolExecutor(max_workers=2) as pool:
         compiled = Stages(**dict(zip(low, pool.map(Lowered.compile, low.values()), strict=True)))
     shapes = {"train": train, "world": world, "segment": segment}
     return Programs(compiled, shapes, graphs[0], graphs[1])
+
+
+def _lower(stages: Stages, arguments: dict[str, tuple[Any, ...]]) -> dict[str, Lowered]:
+    """Every stage lowered for its arguments, by name."""
+    return {name: jax.jit(getattr(stages, name)).lower(*given) for name, given in arguments.items()}

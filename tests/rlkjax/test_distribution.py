@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlkjax import distribution
+from rlkjax import distribution, formulas
 from vimejax.types import Continuous, Discrete
 
 SATURATED = [0.0, 3.0, 5.0, 8.0, 20.0, -20.0]  # where tanh rounds to 1, and beyond
@@ -148,5 +148,5 @@ def test_the_family_fits_the_action():
 
 
 def test_softplus_at_both_ends():
-    got = distribution.softplus(jnp.array([-200.0, 0.0, 200.0], jnp.float32))
+    got = formulas.softplus(jnp.array([-200.0, 0.0, 200.0], jnp.float32))
     assert got.tolist() == [0.0, float(np.float32(np.log(2.0))), 200.0]

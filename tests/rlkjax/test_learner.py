@@ -17,7 +17,7 @@ SAME_SHAPE = "ppo.minibatches=8"
 def iterate(world, times, rate=None):
     """States, segments and diagnostics of a few iterations, at the config's rate or another."""
     stages = world.programs.stages
-    train, state = stages.init()
+    train, state = stages.init(jnp.uint32(0))
     if rate is not None:
         train = train._replace(learning_rate=LearningRate(jnp.float32(rate), jnp.float32(0.0)))
     for _ in range(times):
@@ -149,7 +149,7 @@ def test_running_reward_normalisation_divides_by_the_deviation(world, configure)
 
 def test_evaluations_have_environments_of_their_own(world):
     stages = world().programs.stages
-    train, _ = stages.init()
+    train, _ = stages.init(jnp.uint32(0))
     first, again = (stages.evaluate(train.policy, jnp.uint32(0)) for _ in range(2))
     for name, array in tap.fields(first).items():
         assert array.tobytes() == tap.fields(again)[name].tobytes()
@@ -160,7 +160,7 @@ def test_evaluations_have_environments_of_their_own(world):
 
 def test_the_state_has_no_weak_types(world):
     small = world()
-    for tree in small.programs.stages.init():
+    for tree in small.programs.stages.init(jnp.uint32(0)):
         for leaf in jax.tree.leaves(tree):
             assert not getattr(leaf, "weak_type", False)
 

@@ -43,7 +43,7 @@ def learned(configure):
             return (train, world), None
 
         def everything():
-            return jax.lax.scan(iteration, stages.init(), length=iterations)[0][0]
+            return jax.lax.scan(iteration, stages.init(jnp.uint32(0)), length=iterations)[0][0]
 
         return make_policy(config, env.spec), jax.jit(everything)().policy
 
