@@ -20,6 +20,8 @@ Main = Callable[[Sequence[str]], int]
 VERBS = {
     "train": "train a policy, every rollout hashed before it is used",
     "verify": "check a finished run from its files alone",
+    "golden": "make or check the golden byte stream of each native task",
+    "certify": "say what the bits of a run can depend on",
 }
 
 

@@ -1,17 +1,18 @@
 """From a config and a folder to a run that is ready to go."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlkjax import run_folder
+from rlkjax import certificates, golden_streams, run_folder
 from rlkjax.audit import tap
 from rlkjax.audit.notary import Notary
 from rlkjax.audit.records import FORMAT
 from rlkjax.config import Config, canonical_config, iterations, program_config
 from rlkjax.exact.transform import exact
-from rlkjax.learner import make_stages
+from rlkjax.learner import Stages, make_stages
 from rlkjax.loop import Run
 from rlkjax.platform import fingerprint
 from rlkjax.platform.fingerprint import Difference
@@ -87,7 +88,8 @@ def prepare(
 
     Raises:
       InputError: the folder cannot be used for this config.
-      ConsistencyError: what the folder holds is damaged, or the graphs of the policy differ.
+      ConsistencyError: what the folder holds is damaged, the graphs of the policy differ, or this
+        machine does not reproduce the task's golden stream.
     """
     canonical, print_ = canonical_config(config), fingerprint.canonical(machine)
     env = make_environment(config)
@@ -96,10 +98,13 @@ def prepare(
     else:
         opened = run_folder.create(folder, canonical, print_)
     changes = _changes(folder, opened, machine)
-    programs = compile_stages(make_stages(config, env), TRANSFORMS[config.numerics])
+    _check_start(config)
+    stages = make_stages(config, env)
+    programs = compile_stages(stages, TRANSFORMS[config.numerics])
     notary = Notary(opened.chain, opened.journal, opened.metrics)
     if opened.chain.count == 0:
-        notary.record("genesis", _genesis(config, env.spec, programs, machine))
+        first = _genesis(config, env.spec, programs, machine) | _certificate(config, stages)
+        notary.record("genesis", first)
     elif changes:
         # What was recorded after the checkpoint was made elsewhere: put aside, not repeated.
         run_folder.put_aside(folder, opened)
@@ -108,6 +113,21 @@ def prepare(
         notary.record("resume", following)
     run = Run(config, run_folder.digest(canonical), folder, programs, opened, notary)
     return run, changes
+
+
+def _check_start(config: Config) -> None:
+    """Before the fast path is taken, the machine must reproduce a golden stream."""
+    unchecked = golden_streams.check_start(config.task)
+    if unchecked is not None:
+        print(unchecked, file=sys.stderr, flush=True)
+
+
+def _certificate(config: Config, stages: Stages) -> dict[str, str]:
+    """The key of genesis that binds an exact run to the programs that JAX traced."""
+    if config.numerics != "exact":
+        return {}
+    found = certificates.certify_stages(stages, config.numerics)
+    return {"certificate": certificates.digest(found)}
 
 
 def _changes(folder: Path, opened: Opened, machine: Fingerprint) -> list[Difference]:

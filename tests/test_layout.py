@@ -20,6 +20,7 @@ LEVELS = {
         "lowered": 1,
         "platform": 1,
         "exact": 1,
+        "golden": 2,
         "cli": 1,
         "audit": 2,
         "formulas": 2,
@@ -41,10 +42,12 @@ LEVELS = {
         "update": 6,
         "learner": 7,
         "programs": 8,
+        "certificates": 8,
         "loop": 9,
         "launch": 10,
         "report": 10,
         "train": 11,
+        "certify": 11,
         "verify": 11,
     },
     "vimejax": {
@@ -57,6 +60,7 @@ LEVELS = {
         "engines": 3,
         "wrap": 3,
         "registry": 5,
+        "golden": 6,
     },
 }
 
@@ -67,6 +71,8 @@ LATE = {
     "rlkjax/platform/flags.py",
     "rlkjax/platform/xla_probe.py",
     "rlkjax/report/loggers.py",
+    "rlkjax/certify.py",
+    "rlkjax/golden.py",
     "rlkjax/train.py",
     "vimejax/engines/brax.py",
     "vimejax/engines/playground.py",

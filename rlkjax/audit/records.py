@@ -121,7 +121,7 @@ PAYLOADS: dict[str, dict[str, Check]] = {
 }
 
 OPTIONAL: dict[str, dict[str, Check]] = {
-    "genesis": {"policy_graph": is_digest, "iterations": is_count},
+    "genesis": {"policy_graph": is_digest, "iterations": is_count, "certificate": is_digest},
 }
 
 BITS_KINDS = frozenset({"rollout", "rescore", "advantages", "update", "evaluation"})
