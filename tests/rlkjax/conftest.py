@@ -88,7 +88,7 @@ def shared_programs(monkeypatch, programs_of):
         pending.append((config, env))
         return "stages"
 
-    def compiled(_):
+    def compiled(stages, transform):
         return programs_of(*pending.pop())[1]
 
     monkeypatch.setattr(launch, "make_stages", stages_of)

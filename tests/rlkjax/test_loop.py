@@ -68,6 +68,19 @@ def test_two_runs_of_one_config_have_equal_bytes(prepare, tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
+def test_switches_repeat_and_change_the_bits(prepare, tmp_path):
+    # Half-precision rewards and a running scale are off by default; on, they are just as repeatable.
+    switches = ("reward.dtype=float16", "reward.normalize=running")
+    heads = []
+    for name, overrides in (("off", ()), ("on", switches), ("again", switches)):
+        (tmp_path / name).mkdir()
+        run = prepare(tmp_path / name, *overrides)
+        list(loop.train(run))
+        heads.append((run.notary.chain.head, run.notary.chain.bits))
+    assert heads[1] == heads[2]
+    assert heads[0] != heads[1]
+
+
 def test_due():
     assert [i for i in range(7) if loop.due(i, 3, 7)] == [2, 5, 6]
     assert [i for i in range(7) if loop.due(i, 0, 7)] == [6]

@@ -1,0 +1,388 @@
+"""One config under many conditions: `python -m benchmarks.invariance [--other-python PATH]`.
+
+Every cell of the table is a process of its own. Exact and native cells train a whole run and show
+its `bits` head; native ones hold the flags that native numerics pins. Plain cells run the same
+stages under jax.jit and XLA's own flags, and show a hash of every segment and train state. Rows
+that begin with "environment 17" show the bytes of that environment among others in one rollout.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from rlkjax import config as configs
+from rlkjax import launch, loop
+from rlkjax.audit import tap
+from rlkjax.config import Config
+from rlkjax.errors import ConsistencyError, InputError
+from rlkjax.exact.reference import reference
+from rlkjax.exact.transform import exact
+from rlkjax.learner import Stages, make_stages
+from rlkjax.platform import devices, flags
+from rlkjax.rollout import init_episodes
+from rlkjax.types import WorldState
+from vimejax import keys, wrap
+
+ROOT = Path(__file__).resolve().parents[1]
+MODES = ("exact", "native", "plain")
+ALONE = 17
+DEVICES = "--xla_force_host_platform_device_count="
+# Large enough for XLA to split its loops over threads, small enough for a table in minutes.
+SETTINGS = (
+    "rollout.num_envs=256",
+    "rollout.unroll_length=16",
+    "evaluation.episodes=8",
+    "total_steps=12288",
+)
+
+
+class Condition(NamedTuple):
+    """Where a cell runs.
+
+    Attributes:
+      name: of the row.
+      flags: XLA flags; they replace pinned ones of the same name.
+      cores: that the process may use; None: all.
+      pinned: whether the flags of native numerics are set in exact and native cells.
+      spread: devices that the environments are spread over, by XLA's partitioner.
+      python: interpreter; None: this one.
+      among: number of environments around environment 17; None: a whole run.
+    """
+
+    name: str
+    flags: str = ""
+    cores: int | None = None
+    pinned: bool = True
+    spread: int = 1
+    python: str | None = None
+    among: int | None = None
+
+
+RUNS = (
+    Condition("default"),
+    Condition("one core", cores=1),
+    Condition("ISA capped at AVX", "--xla_cpu_max_isa=AVX"),
+    Condition("vectors of 128 bits", "--xla_cpu_prefer_vector_width=128"),
+    Condition("vectors of 256 bits", "--xla_cpu_prefer_vector_width=256"),
+    Condition("vectors of 512 bits", "--xla_cpu_prefer_vector_width=512"),
+    Condition("no flag pinned", pinned=False),
+    Condition("one of 8 devices", DEVICES + "8"),
+    Condition("spread over 2 devices", DEVICES + "2", spread=2),
+    Condition("spread over 4 devices", DEVICES + "4", spread=4),
+    Condition(
+        "spread over 8 devices, one core, AVX", DEVICES + "8 --xla_cpu_max_isa=AVX", 1, True, 8
+    ),
+)
+STREAMS = tuple(
+    Condition(f"environment {ALONE} {'alone' if n == 1 else f'among {n}'}", among=n)
+    for n in (64, 1, 18, 500, 4096)
+)
+
+
+# --- one cell, in its own process ----------------------------------------------------------------
+
+
+def run_head(config: Config, folder: Path, *, count: int = 1, wrapped: bool = False) -> str:
+    """The `bits` head of a whole run, or "halt" where the audit stopped it.
+
+    Args:
+      config: the run.
+      folder: an empty folder.
+      count: devices that the environments are spread over.
+      wrapped: whether NumPy's reference computes all stages.
+
+    Returns:
+      64 hex digits, or "halt".
+    """
+    run, _ = launch.prepare(config, folder, resume=False, machine={"device.platform": "cpu"})
+    if count > 1 or wrapped:
+        stages = jitted(config, "reference" if wrapped else config.numerics)
+        run = run._replace(programs=run.programs._replace(stages=stages))
+    place = placed(count)
+
+    def dispatch(run: loop.Run, train: Any, world: Any, iteration: int) -> loop.Work:
+        return loop.dispatch(run, *place(train, world), iteration)
+
+    try:
+        list(loop.train(run, dispatch_fn=dispatch))
+    except ConsistencyError as error:
+        print(error, file=sys.stderr)
+        return "halt"
+    return run.notary.chain.bits
+
+
+def jitted(config: Config, mode: str) -> Stages:
+    """The stages of a run for whatever layout their inputs arrive in.
+
+    Args:
+      config: the run.
+      mode: exact, native, plain, or reference for NumPy.
+
+    Returns:
+      Functions that compile when they are called.
+    """
+    stages = make_stages(config, launch.make_environment(config))
+    if mode == "reference":
+        return Stages(*map(reference, stages))
+    return Stages(*(jax.jit(exact(each) if mode == "exact" else each) for each in stages))
+
+
+def placed(count: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """(train, world) -> the same, environments over devices and the learner's state on each."""
+    if count == 1:
+        return lambda train, world: (train, world)
+    mesh = Mesh(np.array(jax.devices()[:count]), ("environments",))
+    rows = NamedSharding(mesh, PartitionSpec("environments"))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    return lambda train, world: (jax.device_put(train, everywhere), jax.device_put(world, rows))
+
+
+def digest(trees: Sequence[Any]) -> str:
+    """SHA-256 over names and bytes of all leaves."""
+    sha = hashlib.sha256()
+    for tree in trees:
+        for name, array in tap.fields(tree).items():
+            sha.update(name.encode() + b"\x00" + np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()
+
+
+def iterate(config: Config, count: int) -> str:
+    """Digest of every segment and train state of a run of plain JAX, which no audit watches.
+
+    Args:
+      config: the run.
+      count: devices that the environments are spread over.
+
+    Returns:
+      64 hex digits.
+    """
+    stages, place = jitted(config, "plain"), placed(count)
+    state = stages.init(jnp.uint32(config.seed))
+    seen = []
+    for _ in range(configs.iterations(config)):
+        train, world = place(*state)
+        world, segment, _ = stages.rollout(train.policy, world)
+        rescored = stages.rescore(train.policy, segment)
+        advantages = stages.advantages(train, segment, rescored)
+        train, _ = stages.update(train, segment, rescored, advantages)
+        state = train, world
+        seen.append(digest([segment, train]))
+    return hashlib.sha256("".join(seen).encode()).hexdigest()
+
+
+def environment_bytes(config: Config, among: int, transform: Callable) -> str:
+    """Digest of what environment 17 does in one rollout among others.
+
+    Args:
+      config: task, policy and length of the rollout.
+      among: number of environments; 1: it alone, else 0 .. among-1.
+      transform: of functions, before they are compiled.
+
+    Returns:
+      64 hex digits.
+    """
+    size = dataclasses.replace(config.rollout, num_envs=among)
+    config = dataclasses.replace(config, rollout=size)
+    env = launch.make_environment(config)
+    stages, stream = make_stages(config, env), wrap.stream(env, among)
+    indices = jnp.array([ALONE], jnp.uint32) if among == 1 else jnp.arange(among, dtype=jnp.uint32)
+
+    def begin(seed: jax.Array, indices: jax.Array) -> WorldState:
+        run = keys.run_key(seed, keys.Stream.TRAIN)
+        each = jax.vmap(keys.environment_key, (None, 0))(run, indices)
+        return WorldState(stream.init(each)[0], init_episodes(among))
+
+    seed = jnp.uint32(config.seed)
+    train, _ = jax.jit(transform(stages.init))(seed)
+    world = jax.jit(transform(begin))(seed, indices)
+    segment = jax.jit(transform(stages.rollout))(train.policy, world)[1]
+    row = 0 if among == 1 else ALONE
+    return digest([jax.tree.map(lambda x: x[:, row], segment)])
+
+
+def cell(spec: Mapping[str, Any]) -> str:
+    """What one cell shows.
+
+    Args:
+      spec: config (canonical bytes as text), mode, cores, spread, among.
+
+    Returns:
+      64 hex digits, or "halt".
+    """
+    if spec["cores"] is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec["cores"]])
+    config = configs.parse_canonical(spec["config"].encode())
+    mode = spec["mode"]
+    transform = exact if mode == "exact" else lambda fn: fn
+    if spec["among"] is not None:
+        return environment_bytes(config, spec["among"], transform)
+    if mode == "plain":
+        return iterate(config, spec["spread"])
+    with tempfile.TemporaryDirectory() as folder:
+        return run_head(config, Path(folder), count=spec["spread"], wrapped=mode == "reference")
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def flag_words(mode: str, condition: Condition) -> str:
+    """XLA_FLAGS of a cell.
+
+    Args:
+      mode: exact, native or plain.
+      condition: its flags replace pinned ones.
+
+    Returns:
+      Words "--name=value".
+    """
+    pinned = flags.native_flags("cpu") if condition.pinned and mode != "plain" else {}
+    merged = {**pinned, **flags.parse(condition.flags)}
+    return " ".join(f"--{name}={value}" for name, value in merged.items())
+
+
+def show(mode: str, condition: Condition, config: Config) -> str:
+    """Runs one cell.
+
+    Args:
+      mode: exact, native or plain.
+      condition: where.
+      config: the run; its numerics are replaced by those of the mode.
+
+    Returns:
+      64 hex digits, or "halt".
+
+    Raises:
+      InputError: the process failed.
+    """
+    # Plain JAX gets the stages of exact: native ones keep the policy apart from its surroundings.
+    config = dataclasses.replace(config, numerics="native" if mode == "native" else "exact")
+    spec = {
+        "config": configs.canonical_config(config).decode(),
+        "mode": mode,
+        "cores": condition.cores,
+        "spread": condition.spread,
+        "among": condition.among,
+    }
+    done = subprocess.run(
+        [condition.python or sys.executable, "-m", "benchmarks.invariance", "--cell", "-"],
+        input=json.dumps(spec),
+        env={
+            **os.environ,
+            "XLA_FLAGS": flag_words(mode, condition),
+            "JAX_PLATFORMS": "cpu",
+            "JAX_DEFAULT_MATMUL_PRECISION": "highest",
+            "JAX_ENABLE_COMPILATION_CACHE": "false",
+        },
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(
+            f"cell {condition.name!r} of {mode}: its process ended with {done.returncode} "
+            f"({last}); run it alone to see more"
+        )
+    return done.stdout.split()[-1]
+
+
+def table(found: Mapping[str, Mapping[str, str]], modes: Sequence[str]) -> str:
+    """Results as Markdown: 12 digits of each hash, those that equal the default in bold.
+
+    Args:
+      found: name of a condition -> mode -> digest.
+      modes: columns.
+
+    Returns:
+      Lines, and a last row that counts.
+    """
+    lines = ["| condition | " + " | ".join(modes) + " |", "|---" * (len(modes) + 1) + "|"]
+    equal = dict.fromkeys(modes, 0)
+    base = {mode: "" for mode in modes}
+    for name, row in found.items():
+        if name in (RUNS[0].name, STREAMS[0].name):
+            base = dict(row)
+        same = {mode: row[mode] == base[mode] != "halt" for mode in modes}
+        equal = {mode: equal[mode] + same[mode] for mode in modes}
+        texts = [f"**{row[m][:12]}**" if same[m] else row[m][:12] for m in modes]
+        lines.append(f"| {name} | " + " | ".join(texts) + " |")
+    counts = " | ".join(f"{equal[mode]} of {len(found)}" for mode in modes)
+    return "\n".join([*lines, f"| equal to the default of its column | {counts} |"])
+
+
+def heads(path: Path) -> int:
+    """Computes the heads of the runs in a file again, and writes it with where they come from.
+
+    Args:
+      path: JSON; "runs" maps a name to {"config": mapping, "program": digest, "bits": head}.
+
+    Returns:
+      How many heads have changed.
+    """
+    runs, changed = json.loads(path.read_text())["runs"], 0
+    for name, run in runs.items():
+        config = configs.config_from_mapping(run["config"], name)
+        bits = show("exact", RUNS[0], config)
+        changed += bits != run["bits"]
+        print(f"{name}: {run['bits'][:12] or 'nothing'} -> {bits[:12]}", flush=True)
+        run["bits"] = bits
+        run["program"] = hashlib.sha256(configs.program_config(config)).hexdigest()
+    made = {"by": "python -m benchmarks.invariance --heads", "platform": "cpu"}
+    made |= {"XLA_FLAGS": flag_words("exact", RUNS[0]), "python": sys.version.split()[0]}
+    made |= {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "flax", "optax")}
+    path.write_text(json.dumps({"made": made, "runs": runs}, indent=1) + "\n")
+    return changed
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.invariance", description=__doc__)
+    made.add_argument("--config", type=Path, default=ROOT / "configs" / "quickstart.yaml")
+    made.add_argument("--set", action="append", metavar="KEY=VALUE", help="instead of the defaults")
+    made.add_argument("--other-python", metavar="PATH", help="interpreter with another JAX")
+    made.add_argument("--mode", action="append", choices=MODES, help="may be repeated")
+    made.add_argument("--json", type=Path, help="write whole digests there")
+    made.add_argument("--heads", type=Path, help="compute the stored heads of a file again")
+    made.add_argument("--cell", choices=["-"], help="run the cell on stdin; used by this program")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the table."""
+    options = parser().parse_args(arguments)
+    if options.cell:
+        print(cell(json.load(sys.stdin)))
+        return 0
+    if options.heads:
+        print(f"{heads(options.heads)} heads have changed")
+        return 0
+    config = configs.load_config(options.config, options.set or SETTINGS)
+    others = [Condition("other Python and JAX", python=options.other_python)]
+    conditions = [*RUNS, *(others if options.other_python else []), *STREAMS]
+    modes, found = options.mode or MODES, {}
+    for condition in conditions:
+        found[condition.name] = {mode: show(mode, condition, config) for mode in modes}
+        print(condition.name, found[condition.name], file=sys.stderr, flush=True)
+    print(f"{config.task}, {configs.iterations(config)} iterations, {devices.versions_line()}\n")
+    print(table(found, modes))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
