@@ -340,12 +340,7 @@ def reference(fn: Fn) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         leaves = [narrow_scalar(v) for v in leaves]
-
-        def flat(*leaves: Any) -> Any:
-            args, kwargs = jax.tree.unflatten(tree, leaves)
-            return fn(*args, **kwargs)
-
-        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         ops = Reference(TABLE)
         inputs = [ops.entry(to_numpy(v)) for v in leaves]
         outs = run(ops, jaxpr, inputs, [ops.constant(c) for c in consts])

@@ -54,11 +54,7 @@ def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any
     """The jitted exact program of `fn` for one structure of arguments."""
 
     def call(leaves: list[Array], seed: list[Array]) -> Any:
-        def flat(*leaves: Array) -> Any:
-            args, kwargs = jax.tree.unflatten(tree, leaves)
-            return fn(*args, **kwargs)
-
-        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         check_results(out_shape)
         outs = emit(jaxpr, consts, leaves, seed)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
