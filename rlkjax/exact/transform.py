@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
-import numpy as np
 
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedArgumentError
@@ -34,57 +33,52 @@ def exact(fn: Fn) -> Fn:
       UnsupportedDtypeError: on the first call, a dtype has no definition.
       UnsupportedArgumentError: on the first call, an argument or a result is no array.
 
-    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. At least one
-    input should be unknown when XLA compiles; a program of constants alone is folded by the
-    compiler's own arithmetic.
+    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. Inside another
+    jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
     """
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
-        seed = [] if any(np.size(v) for v in leaves) else [np.zeros((), np.int32)]
-        return compiled(fn, tree)(leaves, seed)
+        return compiled(fn, tree)(leaves)
 
     return wrapped  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any]], Any]:
+def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any]], Any]:
     """The jitted exact program of `fn` for one structure of arguments."""
 
-    def call(leaves: list[Array], seed: list[Array]) -> Any:
+    def call(leaves: list[Array]) -> Any:
         jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         check_results(out_shape)
-        outs = emit(jaxpr, consts, leaves, seed)
+        outs = emit(jaxpr, consts, leaves)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
     return jax.jit(call)
 
 
-def emit(
-    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], seed: Sequence[Any]
-) -> list[Array]:
+def emit(jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
     """Re-emits a jaxpr by the rules, with 64-bit types on inside.
 
     Args:
       jaxpr: open jaxpr.
       consts: values of its constants.
       leaves: values of its inputs.
-      seed: a number known at run time only, if no input has any.
 
     Returns:
       Values of its outputs.
     """
 
-    def program(consts: list[Array], leaves: list[Array], seed: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_from([*leaves, *consts, *seed]), TABLE)
+    def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
+        ops = Lowering(opaque_from([*leaves, *consts]), TABLE)
         outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
         return [ops.exit(x) for x in outs]
 
     with jax.enable_x64(True):
-        return jax.jit(program)(list(consts), list(leaves), list(seed))
+        return jax.jit(program)(list(consts), list(leaves))
 
 
 def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> None:
