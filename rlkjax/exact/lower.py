@@ -65,11 +65,13 @@ class Lowering:
     Attributes:
       opaque: run-time scalars.
       table: rules by name of primitive.
+      kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
     """
 
     opaque: Opaque
     table: Table
+    kept: frozenset[str] = frozenset()
     grid: str = "output"
 
     def literal(self, value: Any, dtype: Any) -> Array:
@@ -215,6 +217,17 @@ class Lowering:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
         outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
         return outs if eqn.primitive.multiple_results else [outs]
+
+    def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
+        """A call of a named function, inlined unless it is to be kept."""
+        if name not in self.kept:
+            return fn(*args)
+
+        def kept(*args: Any) -> list[Any]:
+            return fn(*args)
+
+        kept.__name__ = kept.__qualname__ = name
+        return jax.jit(kept)(*args)
 
     def scan(
         self,

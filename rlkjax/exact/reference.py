@@ -237,6 +237,10 @@ class Reference:
         with np.errstate(all="ignore"):
             return numpy_moves.MOVES[eqn.primitive.name](eqn.params, args)
 
+    def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
+        """A call of a named function."""
+        return fn(*args)
+
     def scan(
         self,
         body: Callable[[list, list], tuple[list, list]],

@@ -16,7 +16,7 @@ Array = jax.Array
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
-def exact(fn: Fn) -> Fn:
+def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
     """Transforms `fn` so that its bits depend on its inputs alone: `y = exact(f)(x)`.
 
     To be applied outermost, after `grad` and `vmap`. The result can be jitted, scanned, mapped,
@@ -24,6 +24,8 @@ def exact(fn: Fn) -> Fn:
 
     Args:
       fn: function of trees of float32, integer (up to 32 bits), bool and typed-key arrays.
+      kept: names of jitted functions inside `fn` that stay functions of the lowered program, so
+        that their graphs can be found in it. The others are inlined; the bits are the same.
 
     Returns:
       A function of the same signature; its results are arrays.
@@ -33,7 +35,7 @@ def exact(fn: Fn) -> Fn:
       UnsupportedDtypeError: on the first call, a dtype has no definition.
       UnsupportedArgumentError: on the first call, an argument or a result is no array.
 
-    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. Inside another
+    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. In another
     jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
     """
 
@@ -41,39 +43,42 @@ def exact(fn: Fn) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
-        return compiled(fn, tree)(leaves)
+        return compiled(fn, tree, frozenset(kept))(leaves)
 
     return wrapped  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any]], Any]:
+def compiled(fn: Callable[..., Any], tree: Any, kept: frozenset[str]) -> Callable[[list[Any]], Any]:
     """The jitted exact program of `fn` for one structure of arguments."""
 
     def call(leaves: list[Array]) -> Any:
         jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         check_results(out_shape)
-        outs = emit(jaxpr, consts, leaves)
+        outs = emit(jaxpr, consts, leaves, kept)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
     return jax.jit(call)
 
 
-def emit(jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
+def emit(
+    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], kept: frozenset[str]
+) -> list[Array]:
     """Re-emits a jaxpr by the rules, with 64-bit types on inside.
 
     Args:
       jaxpr: open jaxpr.
       consts: values of its constants.
       leaves: values of its inputs.
+      kept: names of functions that are not inlined.
 
     Returns:
       Values of its outputs.
     """
 
     def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_from([*leaves, *consts]), TABLE)
+        ops = Lowering(opaque_from([*leaves, *consts]), TABLE, kept)
         outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
         return [ops.exit(x) for x in outs]
 

@@ -156,3 +156,18 @@ def test_a_program_without_inputs_is_not_folded_by_the_compiler():
     for program in (exact(fn), jax.jit(exact(fn))):
         for a, b in zip(program(), want, strict=True):
             assert bits(a) == bits(b)
+
+
+def test_a_kept_function_stays_in_the_lowered_program_with_the_same_bits():
+    @jax.jit
+    def forward(x):
+        return jnp.tanh(x) * 0.5 + x
+
+    def fn(x):
+        return lax.scan(lambda c, row: (c, forward(row)), 0.0, x)[1]
+
+    x = numbers(7, 4, 9)
+    kept = jax.jit(exact(fn, kept=("forward",)))
+    assert "@forward(" in kept.lower(x).as_text()
+    assert "@forward(" not in jax.jit(exact(fn)).lower(x).as_text()
+    assert bits(kept(x)) == bits(exact(fn)(x))
