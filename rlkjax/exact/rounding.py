@@ -62,15 +62,27 @@ LOG_FIXES = (
     (0x65D890D3, 0x4254D1F9),
     (0x6F31A8EC, 0x42845A89),
 )
+LOGISTIC_FIXES = ((0xBA928601, 0x3EFFDB5F),)
+LOG1P_FIXES = (
+    (0x35400003, 0x353FFFFF),
+    (0x3710001B, 0x370FFFF3),
+    (0x3EFD81AD, 0x3ECDEEE1),
+    (0x41078FEB, 0x400FE5E7),
+    (0x65D890D3, 0x4254D1F9),
+    (0x6F31A8EC, 0x42845A89),
+    (0xB53FFFFD, 0xB5400001),
+    (0xB70FFFE5, 0xB710000D),
+    (0xBB0EC8C4, 0xBB0EF0A5),
+)
 ANGLE = (-(2.0**20), 2.0**20)
 UNARY = {
     "exp": Function(elementary.exp),
     "exp2": Function(elementary.exp2),
     "expm1": Function(elementary.expm1, odd=True),
     "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF)), fixes=LOG_FIXES),
-    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
+    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), True, LOG1P_FIXES),
     "tanh": Function(elementary.tanh, odd=True),
-    "logistic": Function(elementary.logistic),
+    "logistic": Function(elementary.logistic, fixes=LOGISTIC_FIXES),
     "sin": Function(elementary.sin, ANGLE, odd=True),
     "cos": Function(elementary.cos, ANGLE),
     "tan": Function(elementary.tan, ANGLE, odd=True),
