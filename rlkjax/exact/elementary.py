@@ -153,7 +153,7 @@ def log_parts(x: Array, magic: Array) -> tuple[Array, Array]:
 def log_of_parts(k: Array, f: Array) -> Array:
     """k log 2 + log(1 + f).
 
-    log(1 + f) = f - s (f - 2 z LOG(z)): the first term is exact, so that only the small rest rounds.
+    log(1 + f) = f - s (f - 2 z LOG(z)): the first term is exact, so only the small rest rounds.
     """
     s = f / (2.0 + f)
     z = s * s

@@ -52,7 +52,7 @@ def round_integer(whole: int, unit: int) -> np.float32:
     kept = abs(whole) >> extra
     kept += rest > half or (rest == half and extra > 0 and kept & 1 == 1)
     size = math.ldexp(kept, unit + extra) if kept else 0.0
-    return to_float32(np.float64(-size if whole < 0 else size))[()]
+    return np.float32(to_float32(np.array(-size if whole < 0 else size))[()])
 
 
 def magnitude(x: Value, axes: Sequence[int]) -> Value:
@@ -365,5 +365,5 @@ def finished(ops: Reference, x: Value, shape: Any) -> Any:
     """A result in the dtype that the program has."""
     if compat.is_key(shape):
         data = np.stack(words(x), -1)
-        return jax.random.wrap_key_data(data, impl="threefry2x32")
+        return jax.random.wrap_key_data(jax.numpy.asarray(data), impl="threefry2x32")
     return np.ascontiguousarray(ops.exit(x)).reshape(shape.shape)
