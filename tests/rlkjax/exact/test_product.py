@@ -34,7 +34,7 @@ def test_every_stage_of_an_iteration_equals_the_reference(task, configure):
     launch = pytest.importorskip("rlkjax.launch")
     config = configure(f"task={task}")
     stages = learner.make_stages(config, launch.make_environment(config))
-    train, world = agreed(stages.init)
+    train, world = agreed(stages.init, jnp.uint32(config.seed))
     world, segment, _ = agreed(stages.rollout, train.policy, world)
     rescored = agreed(stages.rescore, train.policy, segment)
     advantages = agreed(stages.advantages, train, segment, rescored)
