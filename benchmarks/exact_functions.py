@@ -1,7 +1,7 @@
 """Tries exact's unary functions on every float32: `python -m benchmarks.exact_functions --all`.
 
 Prints one line a function: inputs tried, wrong results, seconds; then the wrong inputs as pairs of
-bit patterns, in the form of `rounding.Function.fixes`. `--every N` tries each N-th bit pattern,
+bit patterns, in the form of `fixes.FIXES`. `--every N` tries each N-th bit pattern,
 `--hard` only those near a rounding boundary. `--state FILE` remembers finished functions, so that a
 broken-off run goes on. XLA_FLAGS=--xla_cpu_max_isa=AVX checks the way without contraction.
 """

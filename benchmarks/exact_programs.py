@@ -2,7 +2,7 @@
 
 Prints `<name> <SHA-256 of all results>` for each program under `exact`, with the flags, cores and
 versions of this process; the rows of an update are spread over all devices. `--plain` takes plain
-JAX instead, `--brax` adds a Brax step. Every formula is written out: no library's version has a say.
+JAX instead, `--brax` adds a Brax step. Every formula is written out: no library has a say in it.
 """
 
 import argparse

@@ -6,8 +6,9 @@ reference.py    reference(fn): the same program in NumPy, one operation after th
 named.py        operations called by name: dot(..., grid=...)
 interpret.py    walks a jaxpr with the rules; rules/ is the table
 lower.py        the executor in JAX
-rounding.py, elementary.py, inverse.py, pairs.py   correctly rounded functions
-accumulate.py, scatter.py                          order-free accumulation
-correct.py, numpy_moves.py                         what the reference uses
+rounding.py     correctly rounded functions; fixes.py, elementary.py, inverse.py, error_function.py,
+                pairs.py hold their parts
+accumulate.py   order-free sums and dots; scatter.py
+correct.py      what the reference uses; numpy_moves.py, numpy_gather.py, numpy_random.py
 compat.py       the only file that knows versions of JAX
 """

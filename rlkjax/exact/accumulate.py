@@ -207,13 +207,13 @@ def blocked(left: Array, right: Array, exponents: tuple[Array, Array], dims: Dim
     if len(lhs_contract) > 1:
         rows = as_rows(left, lhs_contract, lhs_batch)
         columns = as_rows(right, rhs_contract, rhs_batch)
-        units = (
+        powers = (
             as_rows(exponents[0], lhs_contract, lhs_batch),
             as_rows(exponents[1], rhs_contract, rhs_batch),
         )
         batch = tuple(range(len(lhs_batch)))
         inner = (((rows.ndim - 1,), (columns.ndim - 1,)), (batch, batch))
-        return blocked(rows, columns, units, inner)
+        return blocked(rows, columns, powers, inner)
     units = tuple(e - 127 - DOT_BITS for e in exponents)
     whole = (left * two_to(-units[0]), right * two_to(-units[1]))
     plain, high, low = block_sums(whole, dims)

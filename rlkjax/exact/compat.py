@@ -20,6 +20,24 @@ THREEFRY = "key<fry>"
 source_info_util.register_exclusion(str(Path(__file__).parent))
 
 
+def flattened(fn: Callable[..., Any], tree: Any) -> Callable[..., Any]:
+    """`fn` as a function of the leaves of its arguments.
+
+    Args:
+      fn: any function.
+      tree: structure of (positional arguments, keyword arguments).
+
+    Returns:
+      leaves -> results of `fn`.
+    """
+
+    def flat(*leaves: Any) -> Any:
+        args, kwargs = jax.tree.unflatten(tree, leaves)
+        return fn(*args, **kwargs)
+
+    return flat
+
+
 def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:
     """Traces `fn` with 64-bit types off.
 

@@ -75,7 +75,7 @@ def precise(name: str, args: tuple[float, ...]) -> Any:
       mpmath number.
     """
     mp: ModuleType = importlib.import_module("mpmath")
-    special = {
+    special: dict[str, Callable[..., Any]] = {
         "exp2": lambda x: mp.mpf(2) ** x,
         "logistic": lambda x: 1 / (1 + mp.exp(-x)),
         "rsqrt": lambda x: 1 / mp.sqrt(x),
@@ -85,7 +85,8 @@ def precise(name: str, args: tuple[float, ...]) -> Any:
     }
     with mp.workdps(DIGITS):
         values = [mp.mpf(float(a)) for a in args]
-        return special[name](*values) if name in special else getattr(mp, name)(*values)
+        fn: Callable[..., Any] = special.get(name) or getattr(mp, name)
+        return fn(*values)
 
 
 def to_float32(y: Float64) -> Float32:

@@ -151,11 +151,14 @@ def log_parts(x: Array, magic: Array) -> tuple[Array, Array]:
 
 
 def log_of_parts(k: Array, f: Array) -> Array:
-    """k log 2 + log(1 + f)."""
+    """k log 2 + log(1 + f).
+
+    log(1 + f) = f - s (f - 2 z LOG(z)): the first term is exact, so only the small rest rounds.
+    """
     s = f / (2.0 + f)
     z = s * s
-    s = s + s
-    return k * LN2_HIGH + (s + (k * LN2_LOW + (s * z) * polynomial(LOG, z)))
+    rest = s * (f - (z + z) * polynomial(LOG, z))
+    return k * LN2_HIGH + (f + (k * LN2_LOW - rest))
 
 
 def log(x: Array, magic: Array) -> Array:

@@ -18,13 +18,21 @@ F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
 
 
+def unfolded() -> Array:
+    """The number 1, after 111 steps of a loop that compilers run no further than 100."""
+
+    def step(n: Array) -> Array:
+        return lax.select(n % 2 == 0, n // 2, 3 * n + 1)
+
+    return lax.while_loop(lambda n: n != 1, step, jnp.int32(27))
+
+
 def opaque_from(values: Sequence[Array]) -> Opaque:
     """Scalars that no compiler knows, from the bits r of the first input that has any.
 
     v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler sees that.
     Only integer operations make the scalars: a select between two constants would be moved out of
-    the loops, and the arm with -0.0 simplified. Without an input, a literal has to do: the program
-    is a constant then.
+    the loops, and the arm with -0.0 simplified. Without an input, `unfolded` serves.
 
     Args:
       values: inputs of the program; float32, integers, bool or typed keys.
@@ -32,7 +40,9 @@ def opaque_from(values: Sequence[Array]) -> Opaque:
     Returns:
       The scalars, 64-bit types included: to be called with 64-bit types on.
     """
-    source = next((v for v in values if v.size > 0), jnp.zeros((), I32))
+    source = next((v for v in values if v.size > 0), None)
+    if source is None:
+        source = unfolded()
     if jnp.issubdtype(source.dtype, jax.dtypes.prng_key):
         source = jax.random.key_data(source)
     first = lax.reshape(lax.slice(source, (0,) * source.ndim, (1,) * source.ndim), ())
@@ -55,11 +65,13 @@ class Lowering:
     Attributes:
       opaque: run-time scalars.
       table: rules by name of primitive.
+      kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
     """
 
     opaque: Opaque
     table: Table
+    kept: frozenset[str] = frozenset()
     grid: str = "output"
 
     def literal(self, value: Any, dtype: Any) -> Array:
@@ -205,6 +217,17 @@ class Lowering:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
         outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
         return outs if eqn.primitive.multiple_results else [outs]
+
+    def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
+        """A call of a named function, inlined unless it is to be kept."""
+        if name not in self.kept:
+            return fn(*args)
+
+        def kept(*args: Any) -> list[Any]:
+            return fn(*args)
+
+        kept.__name__ = kept.__qualname__ = name
+        return jax.jit(kept)(*args)
 
     def scan(
         self,

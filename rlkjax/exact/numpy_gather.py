@@ -147,7 +147,7 @@ def scattered(
 def scatter(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     """Replaces the windows at the indices; of several updates of one cell the last one stays."""
     out = args[0].copy()
-    where, values = scattered(*args, params)
+    where, values = scattered(args[0], args[1], args[2], params)
     if out.ndim == 0:
         return [values[-1].reshape(()) if values.size else out]
     for position in range(values.size):
@@ -158,7 +158,7 @@ def scatter(params: Params, args: Sequence[Value]) -> Sequence[Value]:
 def folded(args: Sequence[Value], params: Params, fn: Callable[[Value, Value], Value]) -> Value:
     """Cells combined with their updates, one after the other."""
     out = np.atleast_1d(args[0]).copy()
-    where, values = scattered(*args, params)
+    where, values = scattered(args[0], args[1], args[2], params)
     where = where if args[0].ndim else (np.zeros(values.shape, np.int64),)
     for position in range(values.size):
         cell = tuple(w[position] for w in where)

@@ -52,7 +52,7 @@ def round_integer(whole: int, unit: int) -> np.float32:
     kept = abs(whole) >> extra
     kept += rest > half or (rest == half and extra > 0 and kept & 1 == 1)
     size = math.ldexp(kept, unit + extra) if kept else 0.0
-    return to_float32(np.float64(-size if whole < 0 else size))[()]
+    return np.float32(to_float32(np.array(-size if whole < 0 else size))[()])
 
 
 def magnitude(x: Value, axes: Sequence[int]) -> Value:
@@ -237,6 +237,10 @@ class Reference:
         with np.errstate(all="ignore"):
             return numpy_moves.MOVES[eqn.primitive.name](eqn.params, args)
 
+    def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
+        """A call of a named function."""
+        return fn(*args)
+
     def scan(
         self,
         body: Callable[[list, list], tuple[list, list]],
@@ -340,12 +344,7 @@ def reference(fn: Fn) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         leaves = [narrow_scalar(v) for v in leaves]
-
-        def flat(*leaves: Any) -> Any:
-            args, kwargs = jax.tree.unflatten(tree, leaves)
-            return fn(*args, **kwargs)
-
-        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         ops = Reference(TABLE)
         inputs = [ops.entry(to_numpy(v)) for v in leaves]
         outs = run(ops, jaxpr, inputs, [ops.constant(c) for c in consts])
@@ -366,5 +365,5 @@ def finished(ops: Reference, x: Value, shape: Any) -> Any:
     """A result in the dtype that the program has."""
     if compat.is_key(shape):
         data = np.stack(words(x), -1)
-        return jax.random.wrap_key_data(data, impl="threefry2x32")
+        return jax.random.wrap_key_data(jax.numpy.asarray(data), impl="threefry2x32")
     return np.ascontiguousarray(ops.exit(x)).reshape(shape.shape)

@@ -1,8 +1,7 @@
 """One rounding at the end: float64 → float32, special values, and the inputs near a boundary.
 
-A function is `UNARY[name]`: the float64 kernel, its special values, and `fixes`, the inputs at
-which one rounding of the kernel is not the nearest float32. The fixes come out of
-`python -m benchmarks.exact_functions`, which tries all 2^32 inputs.
+A function is `UNARY[name]`: the float64 kernel, and its special values; fixes.py lists the
+inputs for which one rounding of the kernel is not enough.
 """
 
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from rlkjax.exact import elementary, error_function, inverse
+from rlkjax.exact.fixes import FIXES
 
 Array = jax.Array
 F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
@@ -45,29 +45,20 @@ class Function(NamedTuple):
       domain: (low, high); the result is NaN outside and for NaN. None: the kernel passes NaN on.
       at: (x, result) pairs that the kernel need not know; an infinite x stands for itself.
       odd: f(-x) = -f(x), so that a zero keeps its sign.
-      fixes: (bits of x, bits of the result) where one rounding is not enough.
     """
 
     kernel: Callable[[Array, Array], Array]
     domain: tuple[float, float] | None = None
     at: tuple[tuple[float, float], ...] = ()
     odd: bool = False
-    fixes: tuple[tuple[int, int], ...] = ()
 
 
-LOG_FIXES = (
-    (0x3C413D3A, 0xC08E158F),
-    (0x41178FEB, 0x400FE5E7),
-    (0x4C5D65A5, 0x418F034B),
-    (0x65D890D3, 0x4254D1F9),
-    (0x6F31A8EC, 0x42845A89),
-)
 ANGLE = (-(2.0**20), 2.0**20)
 UNARY = {
     "exp": Function(elementary.exp),
     "exp2": Function(elementary.exp2),
     "expm1": Function(elementary.expm1, odd=True),
-    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF)), fixes=LOG_FIXES),
+    "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF))),
     "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
     "tanh": Function(elementary.tanh, odd=True),
     "logistic": Function(elementary.logistic),
@@ -130,10 +121,9 @@ def unary(name: str, x: Array, opaque: Opaque) -> Array:
         y = jnp.where(x == F32(point), F32(value), y)
     if function.odd:
         y = jnp.where(x == 0, x, y)
-    if function.fixes:
-        bits = lax.bitcast_convert_type(x, I32)
-        for point, value in function.fixes:
-            y = jnp.where(bits == I32(signed(point)), as_float(value), y)
+    bits = lax.bitcast_convert_type(x, I32)
+    for bits_in, bits_out in FIXES.get(name, ()):
+        y = jnp.where(bits == I32(signed(bits_in)), as_float(bits_out), y)
     return y
 
 

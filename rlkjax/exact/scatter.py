@@ -4,13 +4,15 @@ M of a cell = largest magnitude among its old value and the updates that hit it.
 rounded to the cell's grid, as in accumulate.py, and added exactly in float64: at most 2^20 a cell.
 """
 
+import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from rlkjax.exact.accumulate import SUM_BITS, exponents, to_grid
-from rlkjax.exact.rounding import Opaque, narrow
+from rlkjax.exact.rounding import F32, Opaque, hidden, narrow
 
 Array = jax.Array
 
@@ -49,6 +51,8 @@ def order_free_scatter_add(
       float32, shape of operand.
     """
     numbers = params["dimension_numbers"]
+    if params["unique_indices"] or math.prod(indices.shape[:-1]) == 1:
+        return scatter_add_once(operand, indices, updates, params, opaque)
     options = {
         "indices_are_sorted": params["indices_are_sorted"],
         "unique_indices": params["unique_indices"],
@@ -69,3 +73,18 @@ def order_free_scatter_add(
     cells = to_grid(operand, biased, SUM_BITS, opaque)
     terms = to_grid(updates, here, SUM_BITS, opaque)
     return narrow(lax.scatter_add(cells, indices, terms, numbers, **options) + 0.0, opaque)
+
+
+def scatter_add_once(
+    operand: Array, indices: Array, updates: Array, params: dict[str, Any], opaque: Opaque
+) -> Array:
+    """The same sums where no cell is hit twice: cells are read, added to, and written back."""
+    numbers, mode = params["dimension_numbers"], params["mode"]
+    sizes = window_sizes(operand, updates, numbers)
+    old = lax.gather(operand, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=0.0)
+    biased = jnp.maximum(exponents(old, ()), exponents(updates, ()))
+    total = to_grid(old, biased, SUM_BITS, opaque) + to_grid(updates, biased, SUM_BITS, opaque)
+    untouched = operand + hidden(F32(0.0), opaque)
+    return lax.scatter(
+        untouched, indices, narrow(total, opaque), numbers, unique_indices=True, mode=mode
+    )

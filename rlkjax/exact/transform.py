@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
-import numpy as np
 
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedArgumentError
@@ -17,7 +16,7 @@ Array = jax.Array
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
-def exact(fn: Fn) -> Fn:
+def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
     """Transforms `fn` so that its bits depend on its inputs alone: `y = exact(f)(x)`.
 
     To be applied outermost, after `grad` and `vmap`. The result can be jitted, scanned, mapped,
@@ -25,6 +24,8 @@ def exact(fn: Fn) -> Fn:
 
     Args:
       fn: function of trees of float32, integer (up to 32 bits), bool and typed-key arrays.
+      kept: names of jitted functions inside `fn` that stay functions of the lowered program, so
+        that their graphs can be found in it. The others are inlined; the bits are the same.
 
     Returns:
       A function of the same signature; its results are arrays.
@@ -34,33 +35,27 @@ def exact(fn: Fn) -> Fn:
       UnsupportedDtypeError: on the first call, a dtype has no definition.
       UnsupportedArgumentError: on the first call, an argument or a result is no array.
 
-    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. At least one
-    input should be unknown when XLA compiles; a program of constants alone is folded by the
-    compiler's own arithmetic.
+    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. In another
+    jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
     """
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
-        seed = [] if any(np.size(v) for v in leaves) else [np.zeros((), np.int32)]
-        return compiled(fn, tree)(leaves, seed)
+        return compiled(fn, tree, frozenset(kept))(leaves)
 
     return wrapped  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any]], Any]:
+def compiled(fn: Callable[..., Any], tree: Any, kept: frozenset[str]) -> Callable[[list[Any]], Any]:
     """The jitted exact program of `fn` for one structure of arguments."""
 
-    def call(leaves: list[Array], seed: list[Array]) -> Any:
-        def flat(*leaves: Array) -> Any:
-            args, kwargs = jax.tree.unflatten(tree, leaves)
-            return fn(*args, **kwargs)
-
-        jaxpr, consts, out_shape = compat.traced(flat, leaves)
+    def call(leaves: list[Array]) -> Any:
+        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
         check_results(out_shape)
-        outs = emit(jaxpr, consts, leaves, seed)
+        outs = emit(jaxpr, consts, leaves, kept)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
@@ -68,7 +63,7 @@ def compiled(fn: Callable[..., Any], tree: Any) -> Callable[[list[Any], list[Any
 
 
 def emit(
-    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], seed: Sequence[Any]
+    jaxpr: Any, consts: Sequence[Any], leaves: Sequence[Any], kept: frozenset[str]
 ) -> list[Array]:
     """Re-emits a jaxpr by the rules, with 64-bit types on inside.
 
@@ -76,19 +71,19 @@ def emit(
       jaxpr: open jaxpr.
       consts: values of its constants.
       leaves: values of its inputs.
-      seed: a number known at run time only, if no input has any.
+      kept: names of functions that are not inlined.
 
     Returns:
       Values of its outputs.
     """
 
-    def program(consts: list[Array], leaves: list[Array], seed: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_from([*leaves, *consts, *seed]), TABLE)
+    def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
+        ops = Lowering(opaque_from([*leaves, *consts]), TABLE, kept)
         outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
         return [ops.exit(x) for x in outs]
 
     with jax.enable_x64(True):
-        return jax.jit(program)(list(consts), list(leaves), list(seed))
+        return jax.jit(program)(list(consts), list(leaves))
 
 
 def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> None:

@@ -17,9 +17,10 @@ def inline(key: str) -> Rule:
 
 def jit(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """A call; one that `named.dot` marked sets the grid inside."""
-    if GRID_MARK in eqn.params.get("name", ""):
+    name = eqn.params.get("name", "")
+    if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
-    return run(ops, eqn.params["jaxpr"], args)
+    return ops.call(name, lambda *values: run(ops, eqn.params["jaxpr"], values), args)
 
 
 def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -155,5 +155,10 @@ def lu(params: Mapping[str, Any]) -> Callable[[Array], list[Array]]:
 
 def rules() -> dict[str, Rule]:
     """The family's part of the table."""
-    makers = {"cholesky": cholesky, "triangular_solve": triangular_solve, "qr": qr, "lu": lu}
+    makers: dict[str, Callable[[Mapping[str, Any]], Callable[..., Any]]] = {
+        "cholesky": cholesky,
+        "triangular_solve": triangular_solve,
+        "qr": qr,
+        "lu": lu,
+    }
     return {name: composed(make) for name, make in makers.items()}

@@ -193,3 +193,21 @@ def test_unknown_grid_is_refused():
         named.UnsupportedArgumentError, match="argument grid of dot is 'rows', want"
     ):
         named.dot(jnp.ones((2, 2)), jnp.ones((2, 2)), grid="rows")
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+@pytest.mark.parametrize("where", [[4], [0, 3, 3, 8, -1, 12, 3, 0], [-30]])
+def test_scatter_add_equals_the_reference_inside_and_outside(mode, where):
+    x, updates = wide(13, 5, 9, 3), wide(14, 5, len(where), 3)
+    x[0, 0, 0], updates[1, 0, 1], x[3] = np.nan, np.inf, -0.0
+
+    def scatter(x, updates, where):
+        return x.at[:, where].add(updates, mode=mode)
+
+    def repeated(x, updates, where):
+        return scatter(x, updates, jnp.concatenate([where, where[:0]]))
+
+    where = np.array(where, np.int32)
+    for fn in (scatter, repeated):
+        args = (jnp.asarray(x), updates, where)
+        assert bits(exact(fn)(*args)) == bits(reference(fn)(*args))

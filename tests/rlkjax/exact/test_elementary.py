@@ -3,21 +3,25 @@
 `python -m benchmarks.exact_functions --all` tries all 2^32 inputs.
 """
 
+import json
+from pathlib import Path
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from benchmarks.exact_functions import wrong_inputs
 from rlkjax.exact import correct, rounding
 from rlkjax.exact.transform import exact
 
 INF, NAN = np.inf, np.nan
+HARD = Path(__file__).parent / "data" / "hard_inputs.json"
 
 
 @pytest.mark.parametrize("name", sorted(rounding.UNARY))
 def test_no_wrong_result_on_a_sweep(name):
-    import jax
-
     with jax.enable_x64(True):
         tried, wrong = wrong_inputs(name, 16411)
     assert tried > 250_000
@@ -27,10 +31,17 @@ def test_no_wrong_result_on_a_sweep(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(rounding.UNARY))
 def test_no_wrong_result_on_a_finer_sweep(name):
-    import jax
-
     with jax.enable_x64(True):
         assert wrong_inputs(name, 211)[1] == []
+
+
+@pytest.mark.parametrize("name", sorted(rounding.UNARY))
+def test_every_input_near_a_rounding_boundary_is_right(name):
+    words = json.loads(HARD.read_text())["inputs"][name].split()
+    points = np.array([int(word, 16) for word in words], np.uint32).view(np.float32)
+    points = np.concatenate([points, -points]) if rounding.UNARY[name].odd else points
+    got = np.asarray(exact(getattr(lax, name))(points))
+    assert got.tobytes() == correct.nearest(name, points).tobytes()
 
 
 def test_values_worked_by_hand():
@@ -41,9 +52,7 @@ def test_values_worked_by_hand():
     # cos(2^-12) = 1 - 2^-25 + 2^-48 / 24 - …, just above the middle of 1 - 2^-24 and 1
     assert exact(jnp.cos)(np.float32(2.0**-12)) == np.float32(1.0)
     # 1 / (1 + e^-x) = 1/2 + x / 4 - x^3 / 48 at x = 3 * 2^-23: just below the middle
-    assert exact(lambda x: 1.0 * __import__("jax").nn.sigmoid(x))(np.float32(3 * 2.0**-23)) == (
-        np.float32(0.5 + 2.0**-24)
-    )
+    assert exact(jax.nn.sigmoid)(np.float32(3 * 2.0**-23)) == np.float32(0.5 + 2.0**-24)
 
 
 SPECIAL = {
@@ -68,8 +77,6 @@ SPECIAL = {
 
 @pytest.mark.parametrize("name", sorted(SPECIAL))
 def test_special_values(name):
-    from jax import lax
-
     points = np.float32([x for x, _ in SPECIAL[name]])
     values = np.float32([y for _, y in SPECIAL[name]])
     got = np.asarray(exact(getattr(lax, name))(points))

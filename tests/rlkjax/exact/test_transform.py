@@ -14,6 +14,7 @@ from rlkjax.exact.errors import (
     UnsupportedDtypeError,
     UnsupportedPrimitiveError,
 )
+from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
 
@@ -144,3 +145,29 @@ def test_strict_promotion_and_rank_rules_hold_inside():
         x = numbers(6, 5, 5)
         got = exact(lambda x: jnp.linalg.cholesky(jnp.dot(x, x.T)) + jnp.power(x, x))(x)
     assert got.shape == (5, 5)
+
+
+def test_a_program_without_inputs_is_not_folded_by_the_compiler():
+    def fn():
+        x, y = (jax.random.normal(jax.random.key(i), (4099,)) for i in (3, 4))
+        return x * y + x, (x + 1e8) - 1e8, jnp.zeros(0).sum()
+
+    want = reference(fn)()
+    for program in (exact(fn), jax.jit(exact(fn))):
+        for a, b in zip(program(), want, strict=True):
+            assert bits(a) == bits(b)
+
+
+def test_a_kept_function_stays_in_the_lowered_program_with_the_same_bits():
+    @jax.jit
+    def forward(x):
+        return jnp.tanh(x) * 0.5 + x
+
+    def fn(x):
+        return lax.scan(lambda c, row: (c, forward(row)), 0.0, x)[1]
+
+    x = numbers(7, 4, 9)
+    kept = jax.jit(exact(fn, kept=("forward",)))
+    assert "@forward(" in kept.lower(x).as_text()
+    assert "@forward(" not in jax.jit(exact(fn)).lower(x).as_text()
+    assert bits(kept(x)) == bits(exact(fn)(x))
