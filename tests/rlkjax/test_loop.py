@@ -69,7 +69,7 @@ def test_two_runs_of_one_config_have_equal_bytes(prepare, tmp_path):
 
 
 def test_switches_repeat_and_change_the_bits(prepare, tmp_path):
-    # Half-precision rewards and a running scale are off by default; on, they are just as repeatable.
+    # Half-precision rewards and a running scale are off by default; on, they repeat just as well.
     switches = ("reward.dtype=float16", "reward.normalize=running")
     heads = []
     for name, overrides in (("off", ()), ("on", switches), ("again", switches)):
