@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from rlkjax import cli, golden_streams
+from rlkjax import cli, golden_streams, launch
 from rlkjax import golden as golden_command
 from rlkjax.errors import ConsistencyError, InputError
 from vimejax import golden
@@ -166,9 +166,13 @@ def test_a_run_on_changed_physics_halts(command, afresh, monkeypatch, tmp_path, 
 
 
 def test_a_run_says_what_it_could_not_check(command, monkeypatch, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(golden_streams, "check_start", lambda task: f"{task} is unchecked")
+    monkeypatch.setattr(launch, "compile_stages", stop)
     status, _, err = command("--run-dir", tmp_path / "run")
-    assert status == 0 and "\ncartpole is unchecked\n" in err
+    assert status == 130 and "\ncartpole is unchecked\n" in err
 
 
 # --- the command ---------------------------------------------------------------------------------
