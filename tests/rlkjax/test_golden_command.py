@@ -39,10 +39,25 @@ def test_the_compiled_program_gives_the_stored_bytes(task):
     assert golden_streams.check(task, golden.FOLDER, ("exact",)).faults == ()
 
 
+def edit(folder, task, **changes):
+    path = folder / f"{task}.json"
+    text = json.dumps(
+        json.loads(path.read_bytes()) | changes, sort_keys=True, separators=(",", ":")
+    )
+    path.write_text(text + "\n")
+
+
+def made_here(folder, task):
+    """Lets the provenance say that this version of JAX made the stream."""
+    digest = golden_streams.program_digest(golden.environment(task))
+    edit(folder, task, versions=golden_streams.versions(), program=digest)
+
+
 # --- what is changed is found --------------------------------------------------------------------
 
 
-def test_one_unit_in_the_last_place_of_a_constant(check, monkeypatch):
+def test_one_unit_in_the_last_place_of_a_constant(check, folder, monkeypatch):
+    made_here(folder, "cartpole")
     monkeypatch.setattr(cartpole, "GRAVITY", 9.8 + 2**-20)  # 9.8 has 20 bits after the point
     found = check("cartpole")
     assert len(found.faults) == 1
@@ -60,7 +75,9 @@ def test_another_time_step_is_another_recipe(check, monkeypatch):
     assert faults[0].startswith("task of the golden file: stored {") and len(faults) == 2
 
 
-def test_a_rewritten_program_with_equal_bytes_is_a_note(check, monkeypatch):
+def test_a_rewritten_program_with_equal_bytes_is_a_note(check, folder, monkeypatch):
+    made_here(folder, "probe_obs")
+
     def timestep(obs, reward=0.0, terminated=False):
         return made(obs * 1.0, reward, terminated)
 
@@ -98,14 +115,6 @@ def test_a_missing_file_is_a_fault(check, folder):
     for suffix in ("bin", "json"):
         (folder / f"pendulum.{suffix}").unlink()
     assert check("pendulum").faults == ("got no file pendulum.bin; make it",)
-
-
-def edit(folder, task, **changes):
-    path = folder / f"{task}.json"
-    text = json.dumps(
-        json.loads(path.read_bytes()) | changes, sort_keys=True, separators=(",", ":")
-    )
-    path.write_text(text + "\n")
 
 
 def test_another_format_is_not_read_on(check, folder):
@@ -182,9 +191,14 @@ def run(*arguments):
     return cli.run(golden_command.main, list(map(str, arguments)))
 
 
-def test_check_prints_a_line_a_task(capsys):
-    assert run("check", "probe_constant", "probe_action") == 0
-    assert capsys.readouterr() == ("probe_constant: equal\nprobe_action: equal\n", "")
+def test_check_prints_a_line_a_task(folder, capsys):
+    made_here(folder, "probe_constant")
+    edit(folder, "probe_action", versions=golden_streams.versions() | {"jax": "0.0.9"})
+    assert run("check", "probe_constant", "probe_action", "--folder", folder) == 0
+    out, err = capsys.readouterr()
+    assert out == "probe_constant: equal\nprobe_action: equal\n"
+    here = golden_streams.versions()["jax"]
+    assert err == f"probe_action: jax: stored 0.0.9, here {here}; no byte depends on it\n"
 
 
 def test_check_of_a_damaged_file_exits_with_1(folder, capsys):
