@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax.stages import Lowered
 
 from rlkjax import lowered
 from rlkjax.errors import ConsistencyError
 from rlkjax.learner import Stages
+from rlkjax.learner_arguments import stage_arguments
 
 GRAPH = ("policy_forward", "policy_log_prob")  # the functions that both programs trace
 
@@ -46,19 +46,7 @@ def compile_stages(
     Raises:
       ConsistencyError: rollout and rescoring do not hold the same policy graph.
     """
-    number = jax.ShapeDtypeStruct((), jnp.uint32)
-    train, world = jax.eval_shape(stages.init, number)
-    world, segment, _ = jax.eval_shape(stages.rollout, train.policy, world)
-    rescored = jax.eval_shape(stages.rescore, train.policy, segment)
-    advantages = jax.eval_shape(stages.advantages, train, segment, rescored)
-    arguments = {
-        "init": (number,),
-        "rollout": (train.policy, world),
-        "rescore": (train.policy, segment),
-        "advantages": (train, segment, rescored),
-        "update": (train, segment, rescored, advantages),
-        "evaluate": (train.policy, number),
-    }
+    arguments = stage_arguments(stages)
     low = _lower(stages, arguments)
     # The graphs are those of the stages as written: a transformation may inline their functions.
     graphs = [lowered.digest(low[name].as_text(), GRAPH) for name in ("rollout", "rescore")]
@@ -72,7 +60,8 @@ def compile_stages(
     # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
     with ThreadPoolExecutor(max_workers=2) as pool:
         compiled = Stages(**dict(zip(low, pool.map(Lowered.compile, low.values()), strict=True)))
-    shapes = {"train": train, "world": world, "segment": segment}
+    train, segment, _, _ = arguments["update"]
+    shapes = {"train": train, "world": arguments["rollout"][1], "segment": segment}
     return Programs(compiled, shapes, graphs[0], graphs[1])
 
 
