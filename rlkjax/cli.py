@@ -8,6 +8,7 @@
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -42,6 +43,10 @@ def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_status)
     except VimeError as error:
         return _fail(str(error), 2)
+    except BrokenPipeError:
+        # Whoever read the output has closed it; nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         return _fail("broken off; what was checkpointed stays, go on with --resume", 130)
     except OSError as error:

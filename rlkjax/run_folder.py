@@ -60,6 +60,26 @@ def make(folder: Path) -> None:
         raise explain(error, folder) from error
 
 
+def check_new(folder: Path) -> None:
+    """That a new run may begin in a folder.
+
+    Args:
+      folder: any path.
+
+    Raises:
+      InputError: it is no folder, or one that is not empty.
+    """
+    try:
+        names = [each.name for each in folder.iterdir()] if folder.exists() else []
+    except OSError as error:
+        raise explain(error, folder) from error
+    if any(name != "lock" and not name.endswith(TEMPORARY) for name in names):
+        raise InputError(
+            f"run folder {folder}: got one that is not empty, want a new one; "
+            "choose another --run-dir, or continue that run with --resume"
+        )
+
+
 def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
     """Makes a new run folder.
 
@@ -75,14 +95,7 @@ def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
       InputError: the folder is not empty or cannot be made.
       MachineError: no space.
     """
-    try:
-        if not all(each.name == "lock" or each.suffix == TEMPORARY for each in folder.iterdir()):
-            raise InputError(
-                f"run folder {folder}: got one that is not empty, want a new one; "
-                "choose another --run-dir, or continue that run with --resume"
-            )
-    except OSError as error:
-        raise explain(error, folder) from error
+    check_new(folder)
     write_file(folder / CONFIG, config)
     write_file(folder / FINGERPRINT, fingerprint)
     return Opened(

@@ -1,6 +1,7 @@
 """`python -m rlkjax.train --config FILE`: train, with every rollout hashed before it is used."""
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlkjax import cli
-from rlkjax.config import Config, canonical_config, iterations, load_config, steps_per_iteration
+from rlkjax.config import Config, iterations, load_config, steps_per_iteration
 from rlkjax.platform import devices, fingerprint, flags
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def parser() -> argparse.ArgumentParser:
         help="check everything, say what would run, compute nothing",
     )
     made.add_argument(
-        "--print-config", action="store_true", help="print the resolved config as JSON and stop"
+        "--print-config",
+        action="store_true",
+        help="print the resolved config as JSON, which is YAML, and stop",
     )
     made.add_argument(
         "--log",
@@ -73,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     config = load_config(options.config, options.set)
     if options.print_config:
-        print(json.dumps(json.loads(canonical_config(config)), indent=2, sort_keys=True))
+        print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
     folder = options.run_dir or Path("runs") / f"{options.config.stem}-seed{config.seed}"
     flags.prepare(config.platform, config.autotune, config.threads)
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     flags.check_in_force()
     _say(_plan(config, platform, folder))
     if options.dry_run:
-        return _dry_run(config)
+        return _dry_run(config, folder, options.resume)
     return _train(config, folder, options)
 
 
@@ -93,9 +96,11 @@ def _plan(config: Config, platform: str, folder: Path) -> str:
     )
 
 
-def _dry_run(config: Config) -> int:
-    from rlkjax import launch  # late: imports JAX and the environment
+def _dry_run(config: Config, folder: Path, resume: bool) -> int:
+    from rlkjax import launch, run_folder  # late: imports JAX and the environment
 
+    if not resume:
+        run_folder.check_new(folder)
     env = launch.make_environment(config)
     _say(f"environment {env.spec.name}: observation {env.spec.obs_size}, action {env.spec.action}")
     print("dry run: nothing was computed")
@@ -115,6 +120,7 @@ def _train(config: Config, folder: Path, options: argparse.Namespace) -> int:
     begin = time.monotonic()
     run_folder.make(folder)
     with lock_run(folder):
+        _say("compiling (a physics engine can take minutes)")
         old = options.resume and (folder / run_folder.CONFIG).exists()
         run, changes = launch.prepare(config, folder, resume=old, machine=machine)
         for change in changes:

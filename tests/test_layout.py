@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEVELS = {
     "rlkjax": {
         "errors": 0,
+        "__main__": 12,
         "types": 1,
         "atomic": 1,
         "config": 1,

@@ -51,6 +51,7 @@ def timing(folder: Path) -> Iterator[LogFn]:
                 "audit_seconds": round(settled.audit_seconds, 6),
             }
             file.write(json.dumps(record) + "\n")
+            file.flush()
 
         yield log
 

@@ -1,5 +1,6 @@
 """What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere; on stderr."""
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ def describe(values: Mapping[str, Any], evaluation: float | None, rate: float, c
     Returns:
       Plain text.
     """
-    shown = [f"{rate:,.0f} steps/s", f"return {float(values['episode_return']):.1f}"]
+    ended = float(values["episode_return"])  # NaN where no episode ended in the iteration
+    shown = [f"{rate:,.0f} steps/s", "return -" if math.isnan(ended) else f"return {ended:.1f}"]
     if evaluation is not None:
         shown.append(f"eval {evaluation:.1f}")
     loss = float(values["policy_loss"]) + float(values["value_loss"])

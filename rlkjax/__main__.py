@@ -1,0 +1,7 @@
+"""`python -m rlkjax VERB ...` is the console script `rlkjax VERB ...`."""
+
+import sys
+
+from rlkjax.cli import main
+
+sys.exit(main())
