@@ -31,7 +31,7 @@ def test_print_config_is_the_resolved_config(command):
     shown = json.loads(out)
     assert (status, err) == (0, "")
     assert shown["ppo"]["learning_rate"] == 3e-4
-    assert shown["ppo"]["gae_lambda"] == (0.95).hex()  # a default, resolved
+    assert shown["ppo"]["gae_lambda"] == 0.95  # a default, resolved
     assert shown["rollout"] == {"num_envs": 4, "unroll_length": 8}
 
 
