@@ -50,10 +50,10 @@ def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("broken off; what was checkpointed stays, go on with --resume", 130)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO):
-            raise
-        where = f" ({error.filename})" if error.filename else ""
-        return _fail(f"{error.strerror}{where}; free space or choose another --run-dir", 3)
+        where = f" ({str(error.filename)[:80]})" if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        advice = "free space or choose another --run-dir" if full else "check the path"
+        return _fail(f"{error.strerror}{where}; {advice}", 3 if full else 2)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

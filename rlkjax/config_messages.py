@@ -76,8 +76,6 @@ def _move(got: Any, hint: Any, path: KeyPath) -> str:
     """The next move for a value of a wrong kind; empty when the range says it all."""
     kinds = _kinds(hint)
     literal = next((kind for kind in kinds if typing.get_origin(kind) is typing.Literal), None)
-    if path == ("numerics",) and got == "exact":
-        return "; exact is not in this version yet"
     if path == ("platform",) and str(got).lower() in ("gpu", "amd", "nvidia", "hip"):
         return "; write rocm for an AMD GPU, cuda for an NVIDIA one"
     if literal is not None:

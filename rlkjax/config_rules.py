@@ -24,7 +24,13 @@ def check(config: Config) -> list[Problem]:
     Returns:
       Problems, in the order of the keys; empty when the config can run.
     """
-    return [*_float32(config), *_batch(config), *_lengths(config), *_networks(config)]
+    return [
+        *_float32(config),
+        *_batch(config),
+        *_lengths(config),
+        *_networks(config),
+        *_numerics(config),
+    ]
 
 
 def samples(config: Config) -> int:
@@ -132,6 +138,17 @@ def _lengths(config: Config) -> Iterator[Problem]:
             None,
             f"got {config.total_steps}, which is more than {2**31 - 1} iterations of {each} "
             "steps; lower it or raise rollout.num_envs",
+        )
+
+
+def _numerics(config: Config) -> Iterator[Problem]:
+    """Exact arithmetic is defined on float32 alone."""
+    if config.numerics == "exact" and config.reward.dtype != "float32":
+        yield Problem(
+            ("reward", "dtype"),
+            None,
+            f"got {config.reward.dtype} with numerics: exact, which defines float32 only; want "
+            "float32, or numerics: native",
         )
 
 

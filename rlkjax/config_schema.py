@@ -171,7 +171,7 @@ class Config:
     platform: Literal["auto", "cpu", "rocm", "cuda"] = _option(
         "what computes; a named one is never replaced by another", default="auto"
     )
-    threads: Count | None = _option(
+    threads: Annotated[int, Ge(1), Le(1024)] | None = _option(
         "worker threads of XLA on CPU, on which bits depend; null: one a core",
         "threads",
         default=None,

@@ -138,7 +138,9 @@ def check_order(records: Sequence[Record]) -> list[Finding]:
 
 
 def check_end(records: Sequence[Record]) -> list[Finding]:
-    """Whether the ledger has as many iterations as genesis announced, if it did.
+    """Whether the ledger has as many iterations as genesis announced, if it did, and its end.
+
+    The last iteration is followed by an evaluation and a checkpoint, whatever their intervals.
 
     Args:
       records: all records, in order.
@@ -148,8 +150,10 @@ def check_end(records: Sequence[Record]) -> list[Finding]:
     """
     planned = records[0].get("iterations") if records else None
     got = count_updates(records)
-    if planned is None or got == planned or records[-1]["kind"] == "halt":
+    if planned is None or records[-1]["kind"] == "halt":
         return []
+    if got == planned:
+        return _check_last(records)
     return [
         Finding(
             LEDGER,
@@ -157,6 +161,23 @@ def check_end(records: Sequence[Record]) -> list[Finding]:
             "number of iterations",
             str(planned),
             f"{got}; resume the run if it was stopped",
+        )
+    ]
+
+
+def _check_last(records: Sequence[Record]) -> list[Finding]:
+    """Whether the evaluation and the checkpoint after the last update are there."""
+    last = max(index for index, record in enumerate(records) if record["kind"] == "update")
+    got = [record["kind"] for record in records[last + 1 :] if record["kind"] != "resume"]
+    if got == ["evaluation", "checkpoint"]:
+        return []
+    return [
+        Finding(
+            LEDGER,
+            records[-1]["index"],
+            "records after the last update",
+            "evaluation, checkpoint",
+            ", ".join(got) or "none",
         )
     ]
 

@@ -239,6 +239,12 @@ def _check_variables(environment: Mapping[str, str], resolved: str) -> None:
                 f"environment variable {name}: got {value!r}, want {agreeing[0]} or unset, since "
                 f"{reason}; unset it"
             )
+    pool = environment.get(THREADS)
+    if pool is not None and not (pool.isdecimal() and int(pool) > 0):
+        raise InputError(
+            f"environment variable {THREADS}: got {pool!r}, want a number of worker threads; unset "
+            "it, or set threads in the config"
+        )
     asked = environment.get("JAX_PLATFORMS", "")
     if asked and asked.split(",")[0].strip() not in (resolved, "gpu" if resolved != "cpu" else ""):
         raise InputError(

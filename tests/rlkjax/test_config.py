@@ -116,7 +116,7 @@ def test_iterations_round_up() -> None:
         ("network: {policy_hidden: 64}", "network.policy_hidden: got 64, want a list"),
         ("network: 3", "network: got 3, want a mapping with some of the keys policy_hidden"),
         ("platform: gpu", "write rocm for an AMD GPU, cuda for an NVIDIA one"),
-        ("numerics: exact", "exact is not in this version yet"),
+        ("numerics: exakt", "numerics"),
         ("evaluation: {episodes: 0}", "evaluation.episodes: got 0, want an integer, at least 1"),
         ("env: {episode_length: 0}", "env.episode_length: got 0, want an integer, at least 1"),
         ("seed: 1\nseed: 2", "run.yaml:4: seed: given twice, first in line 3; keep one"),

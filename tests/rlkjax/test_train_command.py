@@ -239,3 +239,25 @@ def test_no_arguments_and_help(small):
     assert ran.returncode == 0
     for option in ("--set", "--run-dir", "--resume", "--dry-run", "--print-config"):
         assert option in ran.stdout
+
+
+def test_exact_refuses_half_precision_rewards_by_key(command, tmp_path):
+    status, _, err = command(
+        "--run-dir", tmp_path / "run", "--set", "numerics=exact", "--set", "reward.dtype=float16"
+    )
+    assert status == 2
+    assert "reward.dtype: got float16 with numerics: exact" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_worker_count_that_is_no_number_is_refused(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("PJRT_NPROC", "abc")
+    status, _, err = command("--run-dir", tmp_path / "run", "--dry-run")
+    assert status == 2
+    assert "PJRT_NPROC: got 'abc', want a number" in err
+
+
+def test_a_path_that_is_too_long_is_bad_input(command, tmp_path):
+    status, _, err = command("--run-dir", tmp_path / ("a" * 300))
+    assert status == 2
+    assert "file name too long" in err.lower()

@@ -188,7 +188,10 @@ def test_any_malformed_tensor_file_is_a_finding(run, name, data):
 
 def test_a_kill_between_checkpoint_files_and_record(run, lines):
     write_lines(run, lines[:-1])
-    assert found(run) == {("checkpoints/00000001", "file")}
+    assert found(run) == {
+        ("checkpoints/00000001", "file"),
+        ("ledger.jsonl", "records after the last update"),
+    }
     write_lines(run, lines)
     assert found(run) == set()
 
