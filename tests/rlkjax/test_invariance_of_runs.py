@@ -66,3 +66,31 @@ def test_environment_17_moves_alike_among_any_number(name):
 def test_the_hash_of_plain_jax_sees_that_bits_move():
     default, capped = Condition("default"), Condition("no FMA", "--xla_cpu_max_isa=AVX")
     assert head("pendulum", default, mode="plain") != head("pendulum", capped, mode="plain")
+
+
+MAXIMA = """
+import jax.numpy as jnp, numpy as np
+from rlkjax.exact.transform import exact
+x = np.full((128, 128), -0.0, np.float32)
+x[0, 3], x[1, 3] = np.nan, 0.0
+print(np.asarray(exact(lambda v: jnp.max(v, 1))(x))[:3].view(np.uint32).tolist())
+"""
+# NaN wins, +0 is larger than -0: row 0 holds a NaN, row 1 one +0, row 2 none.
+WANT = str([0x7FC00000, 0x00000000, 0x80000000])
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--xla_cpu_experimental_ynn_fusion_type=",
+        pytest.param(
+            "",
+            marks=pytest.mark.xfail(
+                reason="from 2^14 elements on XLA's YNNPACK maximum drops NaN and the sign of zero"
+            ),
+        ),
+    ],
+)
+def test_a_maximum_keeps_nan_and_the_sign_of_zero_under(flags, python):
+    done = python(MAXIMA, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
+    assert done.stdout.strip() == WANT, done.stderr
