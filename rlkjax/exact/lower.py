@@ -1,5 +1,6 @@
 """The executor in JAX: each instruction of the closed set as operations that XLA cannot change."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -217,6 +218,23 @@ class Lowering:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
         outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
         return outs if eqn.primitive.multiple_results else [outs]
+
+    def extreme(self, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Largest or smallest along axes, by integers that order like the numbers.
+
+        XLA may hand a maximum of floats to a library that drops NaN and the sign of zero.
+        """
+        (x,) = args
+        if x.dtype != F32 or math.prod(x.shape[a] for a in eqn.params["axes"]) == 0:
+            return self.move(eqn, args)
+        largest = eqn.primitive.name == "reduce_max"
+        bits = lax.bitcast_convert_type(x, I32)
+        key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        winner = I32(0x7FFFFFFF) if largest else I32(SIGN)
+        key = jnp.where(x != x, winner, key)
+        reduce = lax.reduce_max if largest else lax.reduce_min
+        best = reduce(key, tuple(eqn.params["axes"]))
+        return [lax.bitcast_convert_type(best ^ ((best >> 31) & 0x7FFFFFFF), F32)]
 
     def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
         """A call of a named function, inlined unless it is to be kept."""

@@ -237,6 +237,10 @@ class Reference:
         with np.errstate(all="ignore"):
             return numpy_moves.MOVES[eqn.primitive.name](eqn.params, args)
 
+    def extreme(self, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Largest or smallest along axes: NaN wins, +0 is above -0."""
+        return self.move(eqn, args)
+
     def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
         """A call of a named function."""
         return fn(*args)

@@ -8,7 +8,7 @@ from rlkjax.exact.interpret import Rule
 MOVED = (
     "broadcast_in_dim reshape transpose squeeze expand_dims slice dynamic_slice "
     "dynamic_update_slice gather scatter concatenate pad rev iota copy tile stack unstack split "
-    "argmax argmin reduce_max reduce_min reduce_and reduce_or reduce_xor cummax cummin "
+    "argmax argmin reduce_and reduce_or reduce_xor cummax cummin "
     "random_seed random_wrap random_unwrap random_split random_fold_in random_bits random_clone "
     "threefry2x32 sharding_constraint reshard"
 )
@@ -43,6 +43,11 @@ def ordered(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return ops.move(eqn, args, {"is_stable": True})
 
 
+def extreme(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Largest or smallest along axes: NaN wins, +0 is above -0."""
+    return ops.extreme(eqn, args)
+
+
 def by_total_order(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """Primitives that see the sign of a NaN: it is made positive first."""
     return ops.move(eqn, [ops.exit(x) for x in args])
@@ -52,6 +57,7 @@ def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     table = {name: Rule("moved", moved) for name in MOVED.split()}
     table |= {name: Rule("moved", same) for name in SAME.split()}
+    table |= {name: Rule("moved", extreme) for name in ("reduce_max", "reduce_min")}
     table |= {"sort": Rule("moved", ordered), "empty": Rule("moved", empty)}
     table |= {name: Rule("moved", by_total_order) for name in ("top_k", "eq_to", "lt_to", "le_to")}
     return table | {"platform_index": Rule("control", platform_index)}
