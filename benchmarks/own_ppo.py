@@ -95,7 +95,7 @@ def measure_audit(run: loop.Run, iterations: int) -> dict[str, float]:
     """
     spans: dict[str, list[float]] = {"audited_seconds": [], "unaudited_seconds": []}
     state, world = run.programs.stages.init(jnp.uint32(run.config.seed))
-    for stretch in range(-2, 24):
+    for stretch in range(-2, 12):
         kind = "audited_seconds" if stretch % 2 else "unaudited_seconds"
         settle = loop.settle if stretch % 2 else wait_only
         begin = clock.Moment.now()
