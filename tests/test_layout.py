@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEVELS = {
     "rlkjax": {
         "errors": 0,
-        "__main__": 12,
+        "__main__": 14,
         "types": 1,
         "atomic": 1,
         "config": 1,
@@ -46,8 +46,9 @@ LEVELS = {
         "certificates": 8,
         "loop": 9,
         "launch": 10,
-        "report": 10,
-        "train": 11,
+        "render": 11,
+        "report": 12,
+        "train": 13,
         "certify": 11,
         "verify": 11,
     },
@@ -71,6 +72,7 @@ LATE = {
     "rlkjax/platform/devices.py",
     "rlkjax/platform/flags.py",
     "rlkjax/platform/xla_probe.py",
+    "rlkjax/report/__main__.py",
     "rlkjax/report/loggers.py",
     "rlkjax/certify.py",
     "rlkjax/golden.py",
