@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlkjax.audit.merkle import canonical_json, leaf_hash
+from rlkjax.audit.canonical import canonical_json
 from rlkjax.audit.records import BITS_KINDS, CHAIN_KEYS, check_payload, parse
+from rlkjax.audit.tree import leaf_hash
 from rlkjax.errors import ConsistencyError, InputError
 
 ZEROS = "0" * 64
@@ -64,6 +65,30 @@ def next_bits(bits: str, kind: str, root: str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def bits_after(chain: Chain, kind: str, payload: Mapping[str, Any]) -> str:
+    """The running digest after one more record.
+
+    Args:
+      chain: where the ledger stands before it.
+      kind: its kind.
+      payload: its keys, already checked; more keys do not matter.
+
+    Returns:
+      64 hex digits.
+
+    Raises:
+      InputError: a genesis that is not the first record, or a first record that is none.
+    """
+    if (kind == "genesis") != (chain.count == 0):
+        raise InputError(
+            f"kind: got {kind!r} as record {chain.count}, want genesis first and only there; "
+            "start from ledger.genesis"
+        )
+    if kind == "genesis":
+        return first_bits(payload["program"], payload["seed"])
+    return next_bits(chain.bits, kind, payload["root"]) if kind in BITS_KINDS else chain.bits
+
+
 def append(chain: Chain, kind: str, payload: Mapping[str, Any]) -> tuple[Chain, bytes]:
     """The record that comes next, and where the ledger stands after it.
 
@@ -79,16 +104,7 @@ def append(chain: Chain, kind: str, payload: Mapping[str, Any]) -> tuple[Chain, 
       InputError: unknown kind, a wrong payload, or a genesis that is not the first record.
     """
     check_payload(kind, payload)
-    if (kind == "genesis") != (chain.count == 0):
-        raise InputError(
-            f"kind: got {kind!r} as record {chain.count}, want genesis first and only there; "
-            "start from ledger.genesis"
-        )
-    bits = chain.bits
-    if kind == "genesis":
-        bits = first_bits(payload["program"], payload["seed"])
-    if kind in BITS_KINDS:
-        bits = next_bits(bits, kind, payload["root"])
+    bits = bits_after(chain, kind, payload)
     own = {"index": chain.count, "kind": kind, "prev": chain.head, "bits": bits}
     line = canonical_json({**payload, **own})
     return Chain(chain.count + 1, leaf_hash(line).hex(), bits), line

@@ -1,126 +1,43 @@
-"""Canonical bytes, leaf digests, Merkle roots as in RFC 6962; first difference of two segments.
+"""Leaf digests of arrays, for the trees of `tree`; first difference of two segments.
 
-    leaf = SHA-256(0x00 || header || bytes)        node = SHA-256(0x01 || left || right)
+    leaf = SHA-256(0x00 || header || bytes)
 
-A tree of n leaves splits at the largest power of two below n, which is the same as pairing
-neighbours level by level and carrying a last odd node up unchanged.
+The functions over digests and JSON alone stand in `tree` and `canonical`, which need no NumPy.
 """
 
 import functools
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from rlkjax.audit.canonical import canonical_json
+from rlkjax.audit.tree import leaf_hash, node_hash, root
 from rlkjax.errors import ConsistencyError, InputError
+
+__all__ = [
+    "DTYPES",
+    "Difference",
+    "canonical_array",
+    "canonical_json",
+    "first_difference",
+    "leaf_hash",
+    "node_hash",
+    "root",
+    "segment_leaves",
+    "tensor_leaves",
+]
 
 DTYPES = ("bool", "float16", "float32", "int32", "uint8", "uint32")
 _ORDERS: tuple[Literal["<", ">"], ...] = ("<", ">")
 # Looked up, since NumPy takes microseconds to spell the name of a dtype.
 _NAMES = {np.dtype(name).newbyteorder(order): name for name in DTYPES for order in _ORDERS}
 _LITTLE = {dtype: np.dtype(name).newbyteorder("<") for dtype, name in _NAMES.items()}
-MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 
 # Above this size the copy that joins header and bytes costs more than a second update call.
 _JOIN_LIMIT = 1 << 15
-
-
-def _check_json(value: Any) -> None:
-    if value is None or isinstance(value, bool | str):
-        return
-    if isinstance(value, int):
-        if not MIN_INTEGER <= value <= MAX_INTEGER:
-            raise InputError(
-                f"canonical JSON: got an integer of {value.bit_length()} bits, "
-                "want one from -2^63 to 2^64 - 1; write larger numbers as hex strings"
-            )
-        return
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise InputError(f"canonical JSON: got key {key!r}, want a string; convert it")
-        for item in value.values():
-            _check_json(item)
-        return
-    if isinstance(value, list | tuple):
-        for item in value:
-            _check_json(item)
-        return
-    raise InputError(
-        f"canonical JSON: got a {type(value).__name__}, want objects, arrays, strings, integers, "
-        "true, false or null; write floats as hex strings"
-    )
-
-
-def canonical_json(value: Any) -> bytes:
-    """The one spelling of a value: sorted keys, no spaces, ASCII, no floats.
-
-    Args:
-      value: mappings with string keys, lists, tuples, strings, integers from -2^63 to 2^64 - 1,
-        booleans and None.
-
-    Returns:
-      ASCII bytes without a line end.
-
-    Raises:
-      InputError: the value holds a float, a larger integer or anything else.
-    """
-    _check_json(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def leaf_hash(data: bytes) -> bytes:
-    """Digest of one leaf: SHA-256(0x00 || data).
-
-    Args:
-      data: any bytes.
-
-    Returns:
-      32 bytes.
-
-    Source: RFC 6962, section 2.1.
-    """
-    return hashlib.sha256(b"\x00" + data).digest()
-
-
-def node_hash(left: bytes, right: bytes) -> bytes:
-    """Digest of an inner node: SHA-256(0x01 || left || right).
-
-    Args:
-      left: 32 bytes.
-      right: 32 bytes.
-
-    Returns:
-      32 bytes.
-
-    Source: RFC 6962, section 2.1.
-    """
-    return hashlib.sha256(b"\x01" + left + right).digest()
-
-
-def root(leaves: Sequence[bytes]) -> bytes:
-    """Merkle tree hash over leaf digests.
-
-    Args:
-      leaves: digests of 32 bytes, as `leaf_hash`, `segment_leaves` or `tensor_leaves` give them.
-
-    Returns:
-      32 bytes; SHA-256("") when there is no leaf.
-
-    Source: RFC 6962, section 2.1.
-    """
-    sha256 = hashlib.sha256
-    level = list(leaves)
-    if not level:
-        return sha256(b"").digest()
-    while len(level) > 1:
-        odd = level[-1:] if len(level) % 2 else []
-        pairs = zip(level[0::2], level[1::2], strict=False)
-        level = [sha256(b"\x01" + left + right).digest() for left, right in pairs] + odd
-    return level[0]
 
 
 def canonical_array(name: str, array: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from rlkjax.audit.merkle import node_hash, root
+from rlkjax.audit.tree import node_hash, root
 from rlkjax.errors import InputError
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from rlkjax.audit.merkle import canonical_json
+from rlkjax.audit.canonical import canonical_json
 from rlkjax.errors import ConsistencyError, InputError
 
 FORMAT = "rlkjax-ledger/1"
