@@ -106,6 +106,14 @@ PAYLOADS: dict[str, dict[str, Check]] = {
     "advantages": {"iteration": is_count, "root": is_digest},
     "update": {"iteration": is_count, "root": is_digest, "metrics": is_digest},
     "evaluation": {"iteration": is_count, "root": is_digest, "metrics": is_digest},
+    "reference": {
+        "iteration": is_count,
+        "segment": is_digest,
+        "state": is_digest,
+        "past": is_count,
+        "metrics": is_digest,
+    },
+    "acknowledge": {"iteration": is_count, "reason": _is_text},
     "checkpoint": {"iteration": is_count, "manifest": is_digest},
     "halt": {
         "iteration": is_count,
@@ -125,7 +133,7 @@ OPTIONAL: dict[str, dict[str, Check]] = {
 }
 
 BITS_KINDS = frozenset({"rollout", "rescore", "advantages", "update", "evaluation"})
-METRICS_KINDS = frozenset({"update", "evaluation"})
+METRICS_KINDS = frozenset({"update", "evaluation", "reference"})
 
 
 def check_payload(kind: str, payload: Mapping[str, Any]) -> None:
