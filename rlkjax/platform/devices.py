@@ -3,23 +3,17 @@
 import os
 import re
 from collections.abc import Mapping
-from importlib import metadata
 
 from rlkjax.errors import InputError, MachineError
+from rlkjax.platform.machine import NODES, packages
 
 PLATFORMS = ("auto", "cpu", "rocm", "cuda")
-_NODES = {"rocm": ("/dev/kfd",), "cuda": ("/dev/nvidiactl", "/dev/nvidia0")}
 _STACK = re.compile(r"(jax|jaxlib|jax-(rocm|cuda)\d*-(plugin|pjrt))")
 
 
 def versions() -> dict[str, str]:
     """Versions of the installed jax, jaxlib, plugins and PJRT libraries, by package name."""
-    found: dict[str, str] = {}
-    for each in metadata.distributions():
-        name = (each.metadata["Name"] or "").lower().replace("_", "-")
-        if _STACK.fullmatch(name):
-            found.setdefault(name, each.version)
-    return dict(sorted(found.items()))
+    return {name: version for name, version in packages().items() if _STACK.fullmatch(name)}
 
 
 def versions_line() -> str:
@@ -47,7 +41,7 @@ def resolve(platform: str) -> str:
         raise InputError(f"platform: got {platform!r}, want one of {', '.join(PLATFORMS)}")
     if platform != "auto":
         return platform
-    for name, nodes in _NODES.items():
+    for name, nodes in NODES.items():
         if _has_plugin(name) and any(os.path.exists(node) for node in nodes):
             return name
     return "cpu"
