@@ -17,12 +17,14 @@ from vimejax.errors import VimeError
 
 Main = Callable[[Sequence[str]], int]
 
-# Each verb is the module rlkjax.<verb> with a function main(arguments) -> exit status.
+# Each verb is the module rlkjax.<verb> with a function main(arguments) -> exit status; a verb that
+# is a package has it in its __main__.
 VERBS = {
     "train": "train a policy, every rollout hashed before it is used",
     "verify": "check a finished run from its files alone",
     "golden": "make or check the golden byte stream of each native task",
     "certify": "say what the bits of a run can depend on",
+    "report": "write one HTML page that shows a run",
 }
 
 
@@ -73,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb not in VERBS:
         return _fail(f"verb: got {verb!r}, want one of {', '.join(VERBS)}; see rlkjax --help", 2)
     module = importlib.import_module(f"rlkjax.{verb}")
+    if hasattr(module, "__path__"):
+        module = importlib.import_module(f"rlkjax.{verb}.__main__")
     return run(module.main, arguments[1:])
 
 
