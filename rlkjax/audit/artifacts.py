@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from rlkjax.audit import manifest as manifests
 from rlkjax.audit import merkle
-from rlkjax.audit.checks import LEDGER, Finding, Record
+from rlkjax.audit.checks import Finding, Record
 from rlkjax.audit.records import CLAIMS, POLICY, TRAIN
-from rlkjax.audit.tensors import unpack
+from rlkjax.audit.tensors import view
 from rlkjax.errors import ConsistencyError, InputError
 
 CONFIG, FINGERPRINT = "config.json", "fingerprint.json"
@@ -29,25 +29,34 @@ def _digest(read: ReadFn, file: str, record: Record, key: str) -> list[Finding]:
     return [Finding(file, record["index"], "SHA-256", record[key], got)]
 
 
-def check_inputs(records: Sequence[Record], read: ReadFn) -> list[Finding]:
-    """Whether config.json and the fingerprints are the files that the records name.
+def check_input(record: Record, read: ReadFn) -> list[Finding]:
+    """Whether config.json and the fingerprints are the files that a record names.
 
     Args:
-      records: all records, in order.
+      record: any record.
       read: reads a file of the run folder.
 
     Returns:
       Findings.
     """
-    findings = []
-    for record in records:
-        if record["kind"] == "genesis":
-            findings += _digest(read, CONFIG, record, "config")
-            findings += _digest(read, FINGERPRINT, record, "fingerprint")
-        if record["kind"] == "resume":
-            file = f"{FINGERPRINTS}/{record['fingerprint']}.json"
-            findings += _digest(read, file, record, "fingerprint")
-    return findings
+    if record["kind"] == "genesis":
+        config = _digest(read, CONFIG, record, "config")
+        return config + _digest(read, FINGERPRINT, record, "fingerprint")
+    if record["kind"] == "resume":
+        return _digest(read, fingerprint_file(record), record, "fingerprint")
+    return []
+
+
+def fingerprint_file(record: Record) -> str:
+    """Where the fingerprint lies that a resume record names.
+
+    Args:
+      record: of kind resume.
+
+    Returns:
+      Path inside the run folder.
+    """
+    return f"{FINGERPRINTS}/{record['fingerprint']}.json"
 
 
 def kept(config: bytes) -> tuple[int, str]:
@@ -74,18 +83,16 @@ def _section(value: Any, key: str) -> dict[str, Any]:
 
 
 class Around(NamedTuple):
-    """The records that a checkpoint's or a segment's own record is compared with.
+    """The records that a checkpoint's own record is compared with.
 
     Attributes:
-      genesis: the first record.
+      genesis: the first record; empty if it is none.
       update: of the same iteration; empty if there is none.
-      rescore: of the same iteration; empty if there is none.
       next_rollout: of the iteration that follows; empty if there is none.
     """
 
     genesis: Record
     update: Record
-    rescore: Record
     next_rollout: Record
 
 
@@ -113,10 +120,12 @@ def _check_train_state(around: Around, tensors: Mapping[str, Any], file: str) ->
     if not state or not around.update:
         return []
     finished = around.update["iteration"] + 1
-    policy = {name: state[name] for name in state if name.startswith(POLICY)}
+    leaves = merkle.tensor_leaves(state, finished)
+    names = sorted(state)
+    policy = [name for name in names if name.startswith(POLICY)]
     roots = [
-        (around.update, "root", merkle.root(merkle.tensor_leaves(state, finished)).hex()),
-        (around.next_rollout, "policy", merkle.root(merkle.tensor_leaves(policy, finished)).hex()),
+        (around.update, "root", merkle.root(leaves).hex()),
+        (around.next_rollout, "policy", merkle.root(_leaves_of(leaves, names, policy)).hex()),
     ]
     return [
         Finding(file, record["index"], f"{record['kind']} {key}", record[key], got)
@@ -152,7 +161,7 @@ def check_checkpoint(
         findings += _check_manifest(record, around.genesis, data, file)
         manifest = manifests.read(data, file)
         file = f"{folder}/{manifests.STATE}"
-        tensors, problems = manifests.compare(manifest, read(file), file)
+        tensors, problems = manifests.compare(manifest, read(file), file, fresh=False)
         findings += _check_train_state(around, tensors, file)
     except ConsistencyError as error:
         return [*findings, Finding(file, index, "file", "the file as it was written", str(error))]
@@ -160,12 +169,19 @@ def check_checkpoint(
     return findings + [Finding(file, index, "state", want, problem) for problem in problems]
 
 
-def check_segment(record: Record, around: Around, file: str, *, read: ReadFn) -> list[Finding]:
+def _leaves_of(leaves: Sequence[bytes], names: Sequence[str], wanted: Sequence[str]) -> list[bytes]:
+    """The leaves of some fields, out of the step-major leaves of all."""
+    columns = [column for column, name in enumerate(names) if name in wanted]
+    width = len(names)
+    return [leaves[row + column] for row in range(0, len(leaves), width) for column in columns]
+
+
+def check_segment(record: Record, rescore: Record, file: str, *, read: ReadFn) -> list[Finding]:
     """Whether a kept segment has the roots that its rollout and rescore records claim.
 
     Args:
       record: the rollout record.
-      around: the records that it is compared with.
+      rescore: the record that follows it; empty if it is of another kind.
       file: path of the segment inside the run folder.
       read: reads a file of the run folder.
 
@@ -174,57 +190,16 @@ def check_segment(record: Record, around: Around, file: str, *, read: ReadFn) ->
     """
     index = record["index"]
     try:
-        fields = unpack(read(file), file)
+        fields = view(read(file), file)
         leaves = merkle.segment_leaves(fields, record["sequence"])
-        claims = {name: fields[name] for name in CLAIMS if name in fields}
-        claimed = merkle.root(merkle.segment_leaves(claims, record["sequence"])).hex()
     except (ConsistencyError, InputError) as error:
         return [Finding(file, index, "file", "the segment as it was written", str(error))]
+    claimed = merkle.root(_leaves_of(leaves, sorted(fields), CLAIMS)).hex()
     pairs = [
         ("number of leaves", record["leaves"], len(leaves)),
         ("root", record["root"], merkle.root(leaves).hex()),
-        ("root of the claims", around.rescore.get("rollout_root", claimed), claimed),
+        ("root of the claims", rescore.get("rollout_root", claimed), claimed),
     ]
     return [
         Finding(file, index, what, str(want), str(got)) for what, want, got in pairs if want != got
     ]
-
-
-def check_presence(
-    folder: str,
-    records: Mapping[int, Record],
-    present: Sequence[str],
-    *,
-    names: Mapping[int, str],
-    wanted: Mapping[int, Record],
-) -> list[Finding]:
-    """Whether all files that must be there are, and none that no record names.
-
-    Args:
-      folder: name of the folder of checkpoints or segments.
-      records: iteration -> record, for all that may be there.
-      present: names that are there.
-      names: iteration -> name, for all of `records`.
-      wanted: iteration -> record, for those that must be there.
-
-    Returns:
-      Findings.
-    """
-    there, known = set(present), set(names.values())
-    missing = [
-        Finding(
-            f"{folder}/{names[iteration]}",
-            records[iteration]["index"],
-            "file",
-            "a kept file",
-            "no such file",
-        )
-        for iteration in wanted
-        if names[iteration] not in there
-    ]
-    extra = [
-        Finding(f"{folder}/{name}", None, "file", f"a name that {LEDGER} records", "no such record")
-        for name in present
-        if name not in known
-    ]
-    return missing + extra

@@ -1,15 +1,18 @@
-"""The checks of a ledger as pure functions: lines and records in, findings out."""
+"""The checks of a ledger, record by record: lines and records in, findings out. No I/O."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from rlkjax.audit.ledger import EMPTY, Chain, append
-from rlkjax.audit.merkle import leaf_hash
-from rlkjax.audit.records import CHAIN_KEYS, METRICS_KINDS, parse
+from rlkjax.audit.ledger import Chain, bits_after
+from rlkjax.audit.records import FORMAT, METRICS_KINDS, parse
+from rlkjax.audit.tree import leaf_hash
 from rlkjax.errors import ConsistencyError, InputError
 
 LEDGER, METRICS = "ledger.jsonl", "metrics.jsonl"
+LINE_LIMIT = 1 << 20  # bytes of a line that are looked at; no record comes near
 Record = dict[str, Any]
 
 
@@ -31,6 +34,85 @@ class Finding(NamedTuple):
     got: str
 
 
+class Watcher(Protocol):
+    """What looks at every record of a ledger, in order, and keeps no more than a few of them."""
+
+    def see(self, record: Record) -> Sequence[Finding]:
+        """Takes the next record; returns what is wrong so far and was not told yet."""
+        ...
+
+    def end(self) -> Sequence[Finding]:
+        """After the last record: what is wrong and was not told yet."""
+        ...
+
+
+def newer_format(first: bytes, second: bytes | None) -> str | None:
+    """The format that a ledger names, if it is a later one than is known here.
+
+    One changed byte may look like another format; it breaks the link to the second record.
+
+    Args:
+      first: first line of the ledger.
+      second: its second line, if there is one.
+
+    Returns:
+      The name of the format, or None.
+    """
+    try:
+        name = json.loads(first).get("format")
+        linked = second is None or json.loads(second).get("prev") == leaf_hash(first).hex()
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    known = (
+        re.fullmatch(r"rlkjax-ledger/([1-9][0-9]{0,8})", name) if isinstance(name, str) else None
+    )
+    return name if known and linked and name != FORMAT else None
+
+
+def cut_end(line: bytes, file: str, number: int) -> tuple[bytes, list[Finding]]:
+    """A line without its line feed, which each must have.
+
+    Args:
+      line: as it was read.
+      file: name of the file, for the finding.
+      number: of the line, from 0.
+
+    Returns:
+      The line without its end; and findings.
+    """
+    if line.endswith(b"\n"):
+        return line[:-1], []
+    return line, [Finding(file, None, f"end of line {number}", "a line feed", "end of file")]
+
+
+def link(chain: Chain, line: bytes, number: int) -> tuple[Record | None, Chain, Sequence[Finding]]:
+    """Recomputes the links of one record. After a break it goes on from what the record says.
+
+    Args:
+      chain: where the ledger stands before it.
+      line: the line, without its line end.
+      number: of the line, from 0.
+
+    Returns:
+      The record, or None where it cannot be read; where the ledger stands after it; findings.
+    """
+    try:
+        if len(line) > LINE_LIMIT:
+            raise ConsistencyError(f"got a line of more than {LINE_LIMIT} bytes")
+        record = parse(line)
+        bits = bits_after(chain, record["kind"], record)
+    except (ConsistencyError, InputError) as error:
+        what = Finding(LEDGER, number, f"line {number}", "a record of the format", str(error))
+        return None, Chain(number + 1, leaf_hash(line).hex(), chain.bits), [what]
+    want = {"index": chain.count, "prev": chain.head, "bits": bits}
+    findings = [
+        Finding(LEDGER, number, f"{key} of the record", str(want[key]), str(record[key]))
+        for key in want
+        if record[key] != want[key]
+    ]
+    return record, Chain(record["index"] + 1, leaf_hash(line).hex(), record["bits"]), findings
+
+
 # What may follow each kind. None stands for the start, and for the end of a whole run.
 _START_NEXT = ("rollout", "resume", "halt")
 _FOLLOWERS: dict[str | None, tuple[str | None, ...]] = {
@@ -46,208 +128,194 @@ _FOLLOWERS: dict[str | None, tuple[str | None, ...]] = {
     "halt": (None,),
 }
 _OPENERS = ("rollout", "resume")
+_LAST = ("evaluation", "checkpoint")  # what follows the last update, whatever their intervals
 
 
-def split_lines(data: bytes, file: str) -> tuple[list[bytes], list[Finding]]:
-    """The lines of a file, each of which must end in one line feed.
+class Order:
+    """Whether kinds and iterations follow one another as the pipeline does, to the planned end.
 
-    Args:
-      data: the whole file.
-      file: its name, for the findings.
-
-    Returns:
-      The lines without their ends, a torn last one included; and findings.
+    Attributes:
+      finished: iterations whose update was recorded.
+      last: the last record; empty before the first.
     """
-    lines = data.split(b"\n")
-    if lines[-1] == b"":
-        return lines[:-1], []
-    torn = Finding(file, None, f"end of line {len(lines) - 1}", "a line feed", "end of file")
-    return lines, [torn]
 
+    def __init__(self) -> None:
+        self.finished = 0
+        self.last: Record = {}
+        self._planned: int | None = None
+        self._current = 0
+        self._tail: list[str] = []  # kinds since the last update, a few at most
 
-def check_chain(lines: Sequence[bytes]) -> tuple[list[Record], Chain, list[Finding]]:
-    """Recomputes every link. After a break the walk goes on from what the record itself says.
+    def see(self, record: Record) -> list[Finding]:
+        """Compares a record with the one before it.
 
-    Args:
-      lines: lines of the ledger, without line ends.
+        Args:
+          record: the next record.
 
-    Returns:
-      The records that can be read, where the ledger ends, and findings.
-    """
-    records: list[Record] = []
-    findings: list[Finding] = []
-    chain = EMPTY
-    for number, line in enumerate(lines):
-        try:
-            record = parse(line)
-            payload = {key: value for key, value in record.items() if key not in CHAIN_KEYS}
-            after, right = append(chain, record["kind"], payload)
-        except (ConsistencyError, InputError) as error:
-            findings.append(
-                Finding(LEDGER, number, f"line {number}", "a record of the format", str(error))
-            )
-            chain = Chain(number + 1, leaf_hash(line).hex(), chain.bits)
-            continue
-        records.append(record)
-        if right != line:
-            want = {"index": chain.count, "prev": chain.head, "bits": after.bits}
-            findings += [
-                Finding(LEDGER, number, f"{key} of the record", str(want[key]), str(record[key]))
-                for key in want
-                if record[key] != want[key]
-            ]
-            after = Chain(record["index"] + 1, leaf_hash(line).hex(), record["bits"])
-        chain = after
-    return records, chain, findings
-
-
-def check_order(records: Sequence[Record]) -> list[Finding]:
-    """Whether kinds and iterations follow one another as the pipeline does.
-
-    Args:
-      records: all records, in order.
-
-    Returns:
-      Findings; a run that stopped inside an iteration is one.
-    """
-    findings = []
-    last: str | None = None
-    current, finished = 0, 0
-    for record in records:
-        kind, index = record["kind"], record["index"]
-        allowed = _FOLLOWERS[last]
+        Returns:
+          Findings.
+        """
+        findings = []
+        kind, index, before = record["kind"], record["index"], self.last.get("kind")
+        if not self.last:
+            self._planned = record.get("iterations")
+        allowed = _FOLLOWERS[before]
         if kind not in allowed:
             want = " or ".join(name or "the end of the ledger" for name in allowed)
-            findings.append(Finding(LEDGER, index, f"kind after {last or 'nothing'}", want, kind))
+            findings.append(Finding(LEDGER, index, f"kind after {before or 'nothing'}", want, kind))
         if kind in _OPENERS:
-            current = finished
+            self._current = self.finished
         # Between iterations a halt may belong to the one before it or to the one after it.
-        fits = (current, finished) if kind == "halt" else (current,)
+        fits = (self._current, self.finished) if kind == "halt" else (self._current,)
         if kind != "genesis" and record["iteration"] not in fits:
-            findings.append(
-                Finding(LEDGER, index, "iteration", str(fits[-1]), str(record["iteration"]))
+            want = str(fits[-1])
+            findings.append(Finding(LEDGER, index, "iteration", want, str(record["iteration"])))
+        if kind == "update":
+            self.finished, self._tail = self.finished + 1, []
+        elif kind != "resume" and len(self._tail) <= len(_LAST):
+            self._tail.append(kind)
+        self.last = record
+        return findings
+
+    def end(self) -> list[Finding]:
+        """Whether the last iteration is finished, and as many as genesis announced.
+
+        Returns:
+          Findings. A halted run is not expected to be complete.
+        """
+        findings = []
+        kind, index = self.last.get("kind"), self.last.get("index")
+        if None not in _FOLLOWERS[kind]:
+            want = "a finished iteration; resume the run to finish it"
+            findings.append(Finding(LEDGER, index, "last record", want, kind or "an empty ledger"))
+        if self._planned is None or kind == "halt":
+            return findings
+        if self.finished != self._planned:
+            got = f"{self.finished}; resume the run if it was stopped"
+            what = "number of iterations"
+            return [*findings, Finding(LEDGER, index, what, str(self._planned), got)]
+        if tuple(self._tail) != _LAST:
+            got, want = ", ".join(self._tail) or "none", ", ".join(_LAST)
+            what = "records after the last update"
+            return [*findings, Finding(LEDGER, index, what, want, got)]
+        return findings
+
+
+class Agreement:
+    """Whether training says that it had what the rollout claimed: seeds, graphs, roots."""
+
+    def __init__(self) -> None:
+        self._genesis: Record = {}
+        self._rollout: Record = {}
+        self._held: list[Finding] = []
+
+    def see(self, record: Record) -> list[Finding]:
+        """Compares a record with the genesis and with the rollout before it.
+
+        Args:
+          record: the next record.
+
+        Returns:
+          Findings; those of a rescore wait for the record that follows it.
+        """
+        held, self._held = self._held, []
+        kind = record["kind"]
+        if kind == "halt":
+            # Where a halt follows a rescore that differs, that is the news and not the fault.
+            return []
+        if kind == "genesis":
+            self._genesis = record
+        if kind == "rollout":
+            self._rollout = record
+            graph = self._genesis.get("policy_graph", record["graph"])
+            return held + _unequal(
+                record,
+                ("graph", graph, record["graph"]),
+                ("seed", self._genesis.get("seed"), record["seed"]),
+                ("sequence", record["iteration"], record["sequence"]),
             )
-        finished += kind == "update"
-        last = kind
-    if None not in _FOLLOWERS[last]:
-        want = "a finished iteration; resume the run to finish it"
-        findings.append(
-            Finding(LEDGER, len(records) - 1, "last record", want, last or "an empty ledger")
-        )
-    return findings
+        if kind == "rescore":
+            self._held = _unequal(
+                record,
+                ("sequence", self._rollout.get("sequence"), record["sequence"]),
+                ("graph", self._rollout.get("graph"), record["graph"]),
+                ("root against rollout_root", record["rollout_root"], record["root"]),
+            )
+        return held
+
+    def end(self) -> list[Finding]:
+        """What still waited.
+
+        Returns:
+          Findings.
+        """
+        return self._held
 
 
-def check_end(records: Sequence[Record]) -> list[Finding]:
-    """Whether the ledger has as many iterations as genesis announced, if it did, and its end.
-
-    The last iteration is followed by an evaluation and a checkpoint, whatever their intervals.
-
-    Args:
-      records: all records, in order.
-
-    Returns:
-      Findings. A halted run is not expected to be complete.
-    """
-    planned = records[0].get("iterations") if records else None
-    got = count_updates(records)
-    if planned is None or records[-1]["kind"] == "halt":
-        return []
-    if got == planned:
-        return _check_last(records)
+def _unequal(record: Record, *pairs: tuple[str, Any, Any]) -> list[Finding]:
     return [
-        Finding(
-            LEDGER,
-            records[-1]["index"],
-            "number of iterations",
-            str(planned),
-            f"{got}; resume the run if it was stopped",
-        )
+        Finding(LEDGER, record["index"], f"{record['kind']} {key}", str(want), str(got))
+        for key, want, got in pairs
+        if want != got
     ]
 
 
-def _check_last(records: Sequence[Record]) -> list[Finding]:
-    """Whether the evaluation and the checkpoint after the last update are there."""
-    last = max(index for index, record in enumerate(records) if record["kind"] == "update")
-    got = [record["kind"] for record in records[last + 1 :] if record["kind"] != "resume"]
-    if got == ["evaluation", "checkpoint"]:
-        return []
-    return [
-        Finding(
-            LEDGER,
-            records[-1]["index"],
-            "records after the last update",
-            "evaluation, checkpoint",
-            ", ".join(got) or "none",
-        )
-    ]
+class Metrics:
+    """Whether each update and evaluation has its line of metrics, byte for byte."""
 
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        """Starts at the first line.
 
-def count_updates(records: Iterable[Record]) -> int:
-    """Iterations whose update was recorded.
+        Args:
+          lines: lines of metrics.jsonl with their ends; read only as records ask for them.
+        """
+        self._lines = lines
+        self._owners = self._taken = 0
 
-    Args:
-      records: records.
+    def see(self, record: Record) -> list[Finding]:
+        """Takes the next line, if the record is one that has a line.
 
-    Returns:
-      The count.
-    """
-    return sum(record["kind"] == "update" for record in records)
+        Args:
+          record: the next record.
 
+        Returns:
+          Findings.
+        """
+        if record["kind"] not in METRICS_KINDS:
+            return []
+        self._owners += 1
+        line, findings = self._next()
+        if line is None:
+            return findings
+        digest, number = hashlib.sha256(line).hexdigest(), self._taken - 1
+        if digest != record["metrics"]:
+            what = f"SHA-256 of line {number}"
+            findings.append(Finding(METRICS, record["index"], what, record["metrics"], digest))
+        return findings
 
-def check_links(records: Sequence[Record]) -> list[Finding]:
-    """Whether training says that it had what the rollout claimed: seeds, graphs, roots.
+    def end(self) -> list[Finding]:
+        """Whether there are as many lines as records that have one.
 
-    Args:
-      records: all records, in order.
+        Returns:
+          Findings.
+        """
+        findings: list[Finding] = []
+        line: bytes | None = b""
+        while line is not None:
+            line, found = self._next()
+            findings += found
+        if self._owners != self._taken:
+            want, got = str(self._owners), str(self._taken)
+            findings.append(Finding(METRICS, None, "number of lines", want, got))
+        return findings
 
-    Returns:
-      Findings.
-    """
-    findings = []
-    genesis = records[0] if records and records[0]["kind"] == "genesis" else {}
-    rollout: Record = {}
-    halted = bool(records) and records[-1]["kind"] == "halt"
-    for place, record in enumerate(records):
-        pairs: list[tuple[str, Any, Any]] = []
-        if record["kind"] == "rollout":
-            rollout = record
-            graph = genesis.get("policy_graph", record["graph"])
-            pairs += [("graph", graph, record["graph"])]
-            pairs += [("seed", genesis.get("seed"), record["seed"])]
-            pairs += [("sequence", record["iteration"], record["sequence"])]
-        # A halt may follow a rescore that differs: there the difference is the news, not the fault.
-        if record["kind"] == "rescore" and not (halted and place == len(records) - 2):
-            pairs += [(key, rollout.get(key), record[key]) for key in ("sequence", "graph")]
-            pairs += [("root against rollout_root", record["rollout_root"], record["root"])]
-        findings += [
-            Finding(LEDGER, record["index"], f"{record['kind']} {key}", str(want), str(got))
-            for key, want, got in pairs
-            if want != got
-        ]
-    return findings
-
-
-def check_metrics(records: Sequence[Record], lines: Sequence[bytes]) -> list[Finding]:
-    """Whether each update and evaluation has its line of metrics, byte for byte.
-
-    Args:
-      records: all records, in order.
-      lines: lines of metrics.jsonl, without line ends.
-
-    Returns:
-      Findings.
-    """
-    owners = [record for record in records if record["kind"] in METRICS_KINDS]
-    digests = [hashlib.sha256(line).hexdigest() for line in lines]
-    findings = [
-        Finding(
-            METRICS, owner["index"], f"SHA-256 of line {number}", owner["metrics"], digests[number]
-        )
-        for number, owner in enumerate(owners[: len(lines)])
-        if owner["metrics"] != digests[number]
-    ]
-    if len(owners) != len(lines):
-        findings.append(
-            Finding(METRICS, None, "number of lines", str(len(owners)), str(len(lines)))
-        )
-    return findings
+    def _next(self) -> tuple[bytes | None, list[Finding]]:
+        try:
+            line = next(self._lines, None)
+        except ConsistencyError as error:
+            self._lines = iter(())
+            return None, [Finding(METRICS, None, "file", "a file of lines", str(error))]
+        if line is None:
+            return None, []
+        self._taken += 1
+        return cut_end(line, METRICS, self._taken - 1)

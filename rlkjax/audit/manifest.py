@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rlkjax.audit.merkle import DTYPES, canonical_array, canonical_json
+from rlkjax.audit.canonical import canonical_json
+from rlkjax.audit.merkle import DTYPES, canonical_array
 from rlkjax.audit.records import is_count, is_digest, parse_canonical
-from rlkjax.audit.tensors import pack, unpack
+from rlkjax.audit.tensors import pack, view
 from rlkjax.errors import ConsistencyError, InputError
 
 FORMAT = "rlkjax-checkpoint/1"
@@ -44,7 +45,7 @@ def describe(name: str, array: Any) -> dict[str, Any]:
       InputError: another dtype.
     """
     array = canonical_array(name, array)
-    digest = sha256(array.tobytes())
+    digest = sha256(array.reshape(-1).view(np.uint8).data)
     return {"dtype": array.dtype.name, "shape": list(array.shape), "sha256": digest}
 
 
@@ -146,7 +147,7 @@ def read(data: bytes, what: str) -> dict[str, Any]:
 
 
 def compare(
-    manifest: Mapping[str, Any], state: bytes, what: str
+    manifest: Mapping[str, Any], state: bytes, what: str, *, fresh: bool = True
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Compares a state file with its manifest.
 
@@ -154,15 +155,17 @@ def compare(
       manifest: as `read` gives it.
       state: bytes of the state file.
       what: name of the state file, for the messages.
+      fresh: copy the tensors; otherwise they are read-only views of `state`.
 
     Returns:
       The tensors (none where the file cannot be read), and one clause for each problem found.
     """
     problems = []
-    if sha256(state) != manifest["state"]:
-        problems.append(f"file {what} has SHA-256 {sha256(state)}, want {manifest['state']}")
+    digest = sha256(state)
+    if digest != manifest["state"]:
+        problems.append(f"file {what} has SHA-256 {digest}, want {manifest['state']}")
     try:
-        tensors = unpack(state, what)
+        tensors = view(state, what)
     except ConsistencyError as error:
         return {}, [*problems, str(error)]
     want = manifest["tensors"]
@@ -171,10 +174,13 @@ def compare(
             problems.append(f"tensor {name!r} is missing")
         elif name not in want:
             problems.append(f"tensor {name!r} is extra")
-        elif describe(name, tensors[name]) != want[name]:
+        else:
             got = describe(name, tensors[name])
-            keys = [key for key in ("dtype", "shape", "sha256") if got[key] != want[name][key]]
             problems += [
-                f"tensor {name!r} has {key} {got[key]}, want {want[name][key]}" for key in keys
+                f"tensor {name!r} has {key} {got[key]}, want {want[name][key]}"
+                for key in ("dtype", "shape", "sha256")
+                if got[key] != want[name][key]
             ]
+    if fresh:
+        tensors = {name: array.copy() for name, array in tensors.items()}
     return tensors, problems

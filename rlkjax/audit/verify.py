@@ -1,23 +1,36 @@
-"""Checks a run folder from its files alone. Reading happens here; what judges is pure."""
+"""Checks a run folder from its files alone, in one pass over the ledger.
+
+Memory holds a few records and one kept file at a time, besides the names in the folders. Reading
+stands in `inside`; what judges, in `checks` and `artifacts`, is pure.
+"""
 
 import os
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain as joined
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from rlkjax.atomic import TEMPORARY
 from rlkjax.audit import artifacts, checks
-from rlkjax.audit.artifacts import CHECKPOINTS, CONFIG, FINGERPRINT, SEGMENTS, Around, ReadFn
-from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record
+from rlkjax.audit.artifacts import (
+    CHECKPOINTS,
+    CONFIG,
+    FINGERPRINT,
+    FINGERPRINTS,
+    SEGMENTS,
+    ReadFn,
+)
+from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record, Watcher
+from rlkjax.audit.inside import lines_inside, names_inside, read_inside
 from rlkjax.audit.ledger import EMPTY, Chain
-from rlkjax.audit.records import PAYLOADS
+from rlkjax.audit.tree import Frontier
+from rlkjax.audit.watchers import ALL, Checkpoints, Inputs, Segments
 from rlkjax.errors import ConsistencyError, InputError
 
-Kept = dict[int, Record]  # iteration -> the record that speaks of a file
-Index = dict[str, Kept]
-AroundFn = Callable[[int], Around]
+COVERED = (CONFIG, FINGERPRINT, FINGERPRINTS, LEDGER, METRICS, CHECKPOINTS, SEGMENTS)
+LIMIT = 1000  # findings that are listed; more are counted
 
 
 class Report(NamedTuple):
@@ -27,18 +40,43 @@ class Report(NamedTuple):
       chain: where the ledger ends.
       iterations: iterations whose update was recorded.
       halted: the halt record, or None.
-      findings: everything that is wrong, in the order of the files.
+      findings: everything that is wrong, in the order of the records; at most `LIMIT` and one that
+        counts the rest.
+      root: Merkle root over the ledger's records, 64 hex digits.
+      uncovered: names in the run folder that no digest covers, sorted.
     """
 
     chain: Chain
     iterations: int
     halted: Record | None
     findings: tuple[Finding, ...]
+    root: str = Frontier().root().hex()
+    uncovered: tuple[str, ...] = ()
 
     @property
     def verified(self) -> bool:
         """No finding, and the run did not halt."""
         return not self.findings and self.halted is None
+
+
+class _Found:
+    """Findings, of which only the first are kept, so that a broken run does not fill the memory."""
+
+    def __init__(self) -> None:
+        self._listed: list[Finding] = []
+        self._count = 0
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._count += 1
+            if self._count <= LIMIT:
+                self._listed.append(finding)
+
+    def all(self) -> tuple[Finding, ...]:
+        if self._count <= LIMIT:
+            return tuple(self._listed)
+        got = f"{self._count}, of which the first {LIMIT} are listed"
+        return (*self._listed, Finding(LEDGER, None, "number of findings", "0", got))
 
 
 def verify_run(folder: Path, *, chain: str | None = None) -> Report:
@@ -53,7 +91,7 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
       The report; damage of any kind is a finding in it.
 
     Raises:
-      InputError: the folder is no run folder.
+      InputError: the folder is no run folder, or one of a newer format.
     """
     folder = Path(folder)
     if not any((folder / name).is_file() for name in (LEDGER, CONFIG, FINGERPRINT)):
@@ -61,142 +99,120 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
             f"run folder: got {folder}, want a folder that holds {LEDGER}; "
             "name the folder that training printed"
         )
-    read = partial(read_inside, folder.resolve())
-    lines, findings = _read_lines(read, LEDGER)
-    records, end, broken = checks.check_chain(lines)
-    findings += broken
-    if not lines:
-        return Report(EMPTY, 0, None, (*findings, Finding(LEDGER, None, "ledger", "records", "0")))
+    folder = folder.resolve()
+    found = _Found()
+    order = checks.Order()
+    inputs = Inputs(partial(read_inside, folder))
+    watchers: list[Watcher] = [
+        checks.Agreement(),
+        checks.Metrics(lines_inside(folder, METRICS)),
+        inputs,
+        *_kept_watchers(folder, found),
+    ]
+    end, tree, whole = _walk(_ledger(folder, found), order, watchers, found)
     # A line that cannot be read breaks the order; its own finding says so already.
-    if len(records) == len(lines):
-        findings += checks.check_order(records)
-        findings += checks.check_end(records)
-    findings += checks.check_links(records)
-    metrics, torn = _read_lines(read, METRICS) if _has_metrics(folder, records) else ([], [])
-    findings += [*torn, *checks.check_metrics(records, metrics)]
-    findings += artifacts.check_inputs(records, read)
-    findings += _check_kept(folder, records, read)
+    if whole and end.count:
+        found.add(order.end())
+    if not end.count:
+        found.add([Finding(LEDGER, None, "ledger", "records", "0")])
+    # A run that never updated need not have metrics.
+    if not order.finished and not os.path.lexists(folder / METRICS):
+        del watchers[1]
+    for watcher in watchers:
+        found.add(watcher.end())
     if chain is not None and chain != end.head:
-        findings.append(Finding(LEDGER, None, "chain at the end", chain, end.head))
-    last = records[-1] if records else {"kind": ""}
-    halted = last if last["kind"] == "halt" else None
-    return Report(end, checks.count_updates(records), halted, tuple(findings))
+        found.add([Finding(LEDGER, None, "chain at the end", chain, end.head)])
+    last = order.last
+    halted = last if last.get("kind") == "halt" else None
+    uncovered = tuple(_uncovered(folder, inputs.named))
+    return Report(end, order.finished, halted, found.all(), tree.root().hex(), uncovered)
 
 
-def read_inside(folder: Path, file: str) -> bytes:
-    """Reads a regular file that lies inside a folder, following no link out of it.
-
-    Args:
-      folder: the resolved run folder.
-      file: path inside it.
+def _walk(
+    lines: Iterator[bytes], order: checks.Order, watchers: list[Watcher], found: _Found
+) -> tuple[Chain, Frontier, bool]:
+    """Shows every record to all that watch.
 
     Returns:
-      All bytes.
+      Where the ledger ends, the tree over its records, and whether every line could be read.
+    """
+    end, tree, whole = EMPTY, Frontier(), True
+    for number, line in enumerate(lines):
+        record, end, findings = checks.link(end, line, number)
+        found.add(findings)
+        tree = tree.add(bytes.fromhex(end.head))
+        if record is None:
+            whole = False
+            continue
+        out_of_order = order.see(record)
+        found.add(out_of_order if whole else ())
+        for watcher in watchers:
+            found.add(watcher.see(record))
+    return end, tree, whole
+
+
+def _ledger(folder: Path, found: _Found) -> Iterator[bytes]:
+    """Lines of the ledger without their ends; nothing where it cannot be read.
 
     Raises:
-      ConsistencyError: missing, no regular file, not readable, or a link that leads outside.
+      InputError: the ledger is of a newer format.
     """
-    path = folder / file
     try:
-        target = path.resolve(strict=True)
-        if not target.is_relative_to(folder):
-            raise ConsistencyError(f"{file}: got a link that leaves the run folder, want a file")
-        if not stat.S_ISREG(target.stat().st_mode):
-            raise ConsistencyError(f"{file}: got something other than a file, want a file")
-        return target.read_bytes()
-    except FileNotFoundError:
-        raise ConsistencyError(f"{file}: got no such file, want one") from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise ConsistencyError(f"{file}: got a file that cannot be read ({error})") from None
-
-
-def _read_lines(read: ReadFn, file: str) -> tuple[list[bytes], list[Finding]]:
-    try:
-        return checks.split_lines(read(file), file)
+        lines = lines_inside(folder, LEDGER)
+        first = list(islice(lines, 2))
+        if first:
+            heads = [line.removesuffix(b"\n") for line in first]
+            newer = checks.newer_format(heads[0], heads[1] if len(heads) > 1 else None)
+            if newer is not None:
+                raise InputError(
+                    f"{folder / LEDGER}: got format {newer}, want {checks.FORMAT}; "
+                    "verify it with the version of rlkjax that wrote it"
+                )
+        for number, line in enumerate(joined(first, lines)):
+            line, torn = checks.cut_end(line, LEDGER, number)
+            found.add(torn)
+            yield line
     except ConsistencyError as error:
-        return [], [Finding(file, None, "file", "a file of lines", str(error))]
+        found.add([Finding(LEDGER, None, "file", "a file of lines", str(error))])
 
 
-def _has_metrics(folder: Path, records: Sequence[Record]) -> bool:
-    """A run that never updated need not have the file."""
-    return checks.count_updates(records) > 0 or os.path.lexists(folder / METRICS)
-
-
-def _names(folder: Path, file: str) -> tuple[list[str], list[Finding]]:
-    """Names in a folder of the run; unfinished writes do not count."""
-    path = folder / file
-    if not os.path.lexists(path):
-        return [], []
-    try:
-        if not path.resolve(strict=True).is_relative_to(folder.resolve()):
-            return [], [Finding(file, None, "folder", "a folder", "a link that leaves the run")]
-        names = sorted(entry.name for entry in path.iterdir())
-    except (OSError, RuntimeError) as error:
-        return [], [Finding(file, None, "folder", "a folder that can be read", str(error))]
-    return [name for name in names if not name.endswith(TEMPORARY)], []
-
-
-def _by_kind(records: Sequence[Record]) -> Index:
-    index: Index = {kind: {} for kind in PAYLOADS}
-    for record in records:
-        if "iteration" in record and record["kind"] != "genesis":
-            index[record["kind"]][record["iteration"]] = record
-    return index
-
-
-def _around(genesis: Record, index: Index, iteration: int) -> Around:
-    return Around(
-        genesis=genesis,
-        update=index["update"].get(iteration, {}),
-        rescore=index["rescore"].get(iteration, {}),
-        next_rollout=index["rollout"].get(iteration + 1, {}),
-    )
-
-
-def _last(items: dict[int, Record], count: int) -> dict[int, Record]:
-    return dict(sorted(items.items())[-count:])
-
-
-def _check_kept(folder: Path, records: Sequence[Record], read: ReadFn) -> list[Finding]:
-    if not records:
-        return []
-    try:
-        keep, keep_segments = artifacts.kept(read(CONFIG))
-    except ConsistencyError:
-        keep, keep_segments = 1, "none"  # the missing config has its own finding
-    index = _by_kind(records)
-    rollouts = index["rollout"]
-    segments = {"all": rollouts, "last": _last(rollouts, 1)}.get(keep_segments, {})
-    around = partial(_around, records[0], index)
-    saved = index["checkpoint"]
+def _kept_watchers(folder: Path, found: _Found) -> list[Watcher]:
+    read = partial(read_inside, folder)
+    names_fn = partial(names_inside, folder)
+    keep, segments = _kept(read)
+    present = {}
+    for kind in (CHECKPOINTS, SEGMENTS):
+        try:
+            names = names_fn(kind)
+        except ConsistencyError as error:
+            names = []
+            found.add([Finding(kind, None, "folder", "a folder of the run", str(error))])
+        present[kind] = [name for name in names if not name.endswith(TEMPORARY)]
     return [
-        *_check_checkpoints(folder, saved, read, around=around, wanted=_last(saved, keep)),
-        *_check_segments(folder, rollouts, read, around=around, wanted=segments),
+        Checkpoints(names_fn, read, names=present[CHECKPOINTS], keep=keep),
+        Segments(read, names=present[SEGMENTS], keep=segments),
     ]
 
 
-def _check_checkpoints(
-    folder: Path, saved: Kept, read: ReadFn, *, around: AroundFn, wanted: Kept
-) -> list[Finding]:
-    present, findings = _names(folder, CHECKPOINTS)
-    names = {iteration: f"{iteration:08d}" for iteration in saved}
-    findings += artifacts.check_presence(CHECKPOINTS, saved, present, names=names, wanted=wanted)
-    for iteration, record in sorted(saved.items()):
-        if names[iteration] in present:
-            files, refused = _names(folder, f"{CHECKPOINTS}/{names[iteration]}")
-            findings += refused
-            findings += artifacts.check_checkpoint(record, around(iteration), files, read=read)
-    return findings
+def _kept(read: ReadFn) -> tuple[int, int]:
+    """How many checkpoints and how many segments must be there."""
+    try:
+        keep, segments = artifacts.kept(read(CONFIG))
+    except ConsistencyError:
+        return 1, 0  # the missing config has its own finding
+    return keep, {"all": ALL, "last": 1}.get(segments, 0)
 
 
-def _check_segments(
-    folder: Path, rollouts: Kept, read: ReadFn, *, around: AroundFn, wanted: Kept
-) -> list[Finding]:
-    present, findings = _names(folder, SEGMENTS)
-    names = {iteration: f"{iteration:08d}.safetensors" for iteration in rollouts}
-    findings += artifacts.check_presence(SEGMENTS, rollouts, present, names=names, wanted=wanted)
-    for iteration, record in sorted(rollouts.items()):
-        if names[iteration] in present:
-            file = f"{SEGMENTS}/{names[iteration]}"
-            findings += artifacts.check_segment(record, around(iteration), file, read=read)
-    return findings
+def _uncovered(folder: Path, named: Collection[str]) -> Iterator[str]:
+    """Names that no digest covers: pictures, timings, unfinished writes, whatever is foreign."""
+    for parent in ("", FINGERPRINTS, CHECKPOINTS, SEGMENTS):
+        try:
+            names = names_inside(folder, parent)
+        except ConsistencyError:
+            continue  # a folder that cannot be read has its own finding
+        for name in names:
+            if not parent and name not in COVERED:
+                yield name
+            file = f"{parent}/{name}"
+            if parent and (name.endswith(TEMPORARY) or parent == FINGERPRINTS):
+                yield from () if file in named else (file,)
