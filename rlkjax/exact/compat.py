@@ -98,6 +98,29 @@ def scan_counts(params: dict[str, Any], num_args: int) -> tuple[int, int]:
     return len(list(consts)), len(list(carry))
 
 
+def as_function(jaxpr: Any, consts: Sequence[Any] = ()) -> Callable[..., list[Any]]:
+    """A jaxpr as a function of its inputs.
+
+    Args:
+      jaxpr: open or closed.
+      consts: values of its constants, if it is open.
+
+    Returns:
+      inputs -> list of outputs.
+    """
+    inner, own = opened(jaxpr)
+    return lambda *args: jax.core.eval_jaxpr(inner, list(own or consts), *args)
+
+
+def replaces(params: Mapping[str, Any]) -> bool:
+    """Whether a `scatter` equation replaces cells by updates; if not, it applies a function."""
+    jaxpr = params["update_jaxpr"]
+    if jaxpr is None:
+        return True
+    inner, _ = opened(jaxpr)
+    return not inner.eqns and list(inner.outvars) == list(inner.invars[1:])
+
+
 def hi_function(params: Mapping[str, Any]) -> Callable[..., list[Any]]:
     """What a `call_hi_primitive` equation of JAX 0.12 stands for.
 

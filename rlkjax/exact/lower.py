@@ -203,17 +203,6 @@ class Lowering:
             mode=params["mode"],
         )
 
-    def scatter_mul(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
-        """scatter-mul whose indices do not repeat."""
-        operand, indices, updates = args
-        numbers, mode = params["dimension_numbers"], params["mode"]
-        sizes = scatter.window_sizes(operand, updates, numbers)
-        old = lax.gather(
-            operand, indices, scatter.gather_numbers(numbers), sizes, mode=mode, fill_value=0
-        )
-        product = self.mul(old, updates)
-        return lax.scatter(operand, indices, product, numbers, unique_indices=True, mode=mode)
-
     def move(self, eqn: Any, args: Sequence[Any], changed: dict | None = None) -> Sequence[Any]:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
         outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})

@@ -89,6 +89,12 @@ def broadcast_in_dim(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     return [np.broadcast_to(args[0].reshape(middle), shape)]
 
 
+def reshape(params: Params, args: Sequence[Value]) -> Sequence[Value]:
+    """The same elements in another shape, after a transposition if the equation asks for one."""
+    x = args[0] if params["dimensions"] is None else np.transpose(args[0], params["dimensions"])
+    return [x.reshape(params["new_sizes"])]
+
+
 def slice_(params: Params, args: Sequence[Value]) -> Sequence[Value]:
     """A box with strides."""
     strides = params["strides"] or [1] * args[0].ndim
@@ -245,7 +251,7 @@ def split(params: Params, args: Sequence[Value]) -> Sequence[Value]:
 
 MOVES: dict[str, Move] = {
     "broadcast_in_dim": broadcast_in_dim,
-    "reshape": lambda p, a: [a[0].reshape(p["new_sizes"])],
+    "reshape": reshape,
     "transpose": lambda p, a: [np.transpose(a[0], p["permutation"])],
     "squeeze": lambda p, a: [np.squeeze(a[0], tuple(p["dimensions"]))],
     "expand_dims": lambda p, a: [np.expand_dims(a[0], tuple(p["dimensions"]))],
@@ -254,6 +260,10 @@ MOVES: dict[str, Move] = {
     "dynamic_update_slice": dynamic_update_slice,
     "gather": numpy_gather.gather,
     "scatter": numpy_gather.scatter,
+    "scatter-max": lambda p, a: [numpy_gather.folded(a, p, larger)],
+    "scatter-min": lambda p, a: [numpy_gather.folded(a, p, smaller)],
+    "scatter_max": lambda p, a: [numpy_gather.folded(a, p, larger)],
+    "scatter_min": lambda p, a: [numpy_gather.folded(a, p, smaller)],
     "sharding_constraint": simple(np.asarray),
     "reshard": simple(np.asarray),
     "concatenate": lambda p, a: [np.concatenate(a, p["dimension"])],

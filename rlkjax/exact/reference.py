@@ -228,10 +228,6 @@ class Reference:
         result = np.where(np.isfinite(cells), exact, cells).astype(np.float32)
         return result.reshape(operand.shape)
 
-    def scatter_mul(self, args: Sequence[Value], params: dict[str, Any]) -> Value:
-        """scatter-mul whose indices do not repeat."""
-        return numpy_gather.folded(args, params, self.mul)
-
     def move(self, eqn: Any, args: Sequence[Value], changed: dict | None = None) -> Sequence[Value]:
         """A primitive that rounds nothing; its sort is stable anyway."""
         with np.errstate(all="ignore"):
@@ -258,6 +254,9 @@ class Reference:
         for i in reversed(order) if params["reverse"] else order:
             carry, row = body(carry, [x[i] for x in xs])
             rows.append(row)
+        if not rows:
+            outs = compat.opened(params["jaxpr"])[0].outvars[len(carry) :]
+            return [*carry, *(np.zeros((0, *v.aval.shape), kept_dtype(v.aval)) for v in outs)]
         rows = rows[::-1] if params["reverse"] else rows
         return [*carry, *(np.stack(column) for column in zip(*rows, strict=True))]
 
@@ -357,6 +356,11 @@ def reference(fn: Fn) -> Fn:
         return jax.tree.unflatten(out_tree, results)
 
     return wrapped  # type: ignore[return-value]
+
+
+def kept_dtype(aval: Any) -> Any:
+    """The NumPy dtype that holds a value: typed keys are uint64."""
+    return np.uint64 if compat.is_key(aval) else aval.dtype
 
 
 def narrow_scalar(value: Any) -> Any:

@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact import compat
-from rlkjax.exact.errors import UnsupportedPrimitiveError
 from rlkjax.exact.interpret import Rule, composed
 
 Array = jax.Array
@@ -32,17 +30,6 @@ def dot_general(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 def scatter_add(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """Adds updates into cells."""
     return [ops.scatter_add(args, eqn.params)]
-
-
-def scatter_mul(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Multiplies cells by updates, each cell by one at most: gather, multiply, scatter."""
-    if not eqn.params["unique_indices"]:
-        raise UnsupportedPrimitiveError(
-            f"exact has no rule for 'scatter-mul' with repeated indices at "
-            f"{compat.source_line(eqn)}: products have an order; pass unique_indices=True if no "
-            "index repeats"
-        )
-    return [ops.scatter_mul(args, eqn.params)]
 
 
 def reduce_prod(params: Mapping[str, Any]) -> Callable[[Array], Array]:
@@ -76,8 +63,6 @@ def rules() -> dict[str, Rule]:
         "dot_general": dot_general,
         "scatter-add": scatter_add,
         "scatter_add": scatter_add,
-        "scatter-mul": scatter_mul,
-        "scatter_mul": scatter_mul,
     }
     defined = {name: Rule("defined", fn) for name, fn in table.items()}
     return defined | {"reduce_prod": composed(reduce_prod)}

@@ -7,7 +7,7 @@ from rlkjax.exact.interpret import Rule
 
 MOVED = (
     "broadcast_in_dim reshape transpose squeeze expand_dims slice dynamic_slice "
-    "dynamic_update_slice gather scatter concatenate pad rev iota copy tile stack unstack split "
+    "dynamic_update_slice gather concatenate pad rev iota copy tile stack unstack split "
     "argmax argmin reduce_and reduce_or reduce_xor cummax cummin "
     "random_seed random_wrap random_unwrap random_split random_fold_in random_bits random_clone "
     "threefry2x32 sharding_constraint reshard"

@@ -1,12 +1,25 @@
 """All rules: name of primitive -> rule."""
 
 from rlkjax.exact.interpret import Table
-from rlkjax.exact.rules import accumulate, arithmetic, control, elementary, indexing, linear
+from rlkjax.exact.rules import (
+    accumulate,
+    arithmetic,
+    control,
+    elementary,
+    folds,
+    indexing,
+    linear,
+    scatters,
+    windows,
+)
 
 TABLE: Table = (
     arithmetic.rules()
     | elementary.rules()
     | accumulate.rules()
+    | folds.rules()
+    | windows.rules()
+    | scatters.rules()
     | indexing.rules()
     | control.rules()
     | linear.rules()
