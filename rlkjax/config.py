@@ -28,6 +28,7 @@ from rlkjax.config_schema import (
     PPOConfig,
     RewardConfig,
     RolloutConfig,
+    ToleranceConfig,
     options,
 )
 from rlkjax.config_yaml import Document, KeyPath, Problem
@@ -45,6 +46,7 @@ __all__ = [
     "PPOConfig",
     "RewardConfig",
     "RolloutConfig",
+    "ToleranceConfig",
     "canonical_config",
     "config_from_mapping",
     "iterations",

@@ -150,6 +150,13 @@ def _numerics(config: Config) -> Iterator[Problem]:
             f"got {config.reward.dtype} with numerics: exact, which defines float32 only; want "
             "float32, or numerics: native",
         )
+    elif config.audit.reference_every and config.reward.dtype != "float32":
+        yield Problem(
+            ("audit", "reference_every"),
+            None,
+            f"got {config.audit.reference_every} with reward.dtype {config.reward.dtype}, which "
+            "the reference does not define; want 0, or reward.dtype: float32",
+        )
 
 
 def _networks(config: Config) -> Iterator[Problem]:

@@ -151,11 +151,42 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class ToleranceConfig:
+    """How far native numerics may be from the reference; in exact numerics every bit is equal."""
+
+    reward_relative: NotNegative = _option(
+        "largest error of a reward relative to itself", default=1e-6
+    )
+    reward_differing: Share = _option("largest share of rewards that differ", default=0.01)
+    action: NotNegative = _option(
+        "largest error of a continuous action, in largest actions of the rollout; 0: equal bits",
+        default=0.0,
+    )
+    rollout: NotNegative = _option(
+        "largest error of any other buffer of a rollout, its rescoring and its advantages, in "
+        "largest elements of the buffer",
+        default=1e-4,
+    )
+    update: NotNegative = _option(
+        "largest error of a tensor after the update, in largest elements of the tensor",
+        default=1e-4,
+    )
+
+
+@dataclass(frozen=True, config=_STRICT)
 class AuditConfig:
     """What the audit keeps beside the ledger."""
 
     keep_segments: Literal["none", "last", "all"] = _option(
         "rollouts kept on disk as whole arrays", default="none"
+    )
+    reference_every: CountOrZero = _option(
+        "iterations between two that the reference in NumPy computes again; 0: none",
+        "iterations",
+        default=0,
+    )
+    tolerance: ToleranceConfig = _section(
+        ToleranceConfig, "how far native numerics may be from the reference"
     )
 
 

@@ -11,6 +11,7 @@ from rlkjax.audit import tap
 from rlkjax.audit.notary import Notary
 from rlkjax.audit.records import FORMAT
 from rlkjax.config import Config, canonical_config, iterations, program_config
+from rlkjax.environment import make_environment
 from rlkjax.exact.transform import exact
 from rlkjax.learner import Stages, make_stages
 from rlkjax.loop import Run
@@ -18,36 +19,12 @@ from rlkjax.platform import fingerprint
 from rlkjax.platform.fingerprint import Difference
 from rlkjax.programs import Programs, compile_stages
 from rlkjax.run_folder import Opened
-from vimejax import registry
-from vimejax.types import Environment, EnvSpec
+from vimejax.types import EnvSpec
 
 Fingerprint = dict[str, str | int]
 
 # What is done to every stage before it is compiled.
 TRANSFORMS: dict[str, Callable[[Callable], Callable] | None] = {"native": None, "exact": exact}
-
-
-def make_environment(config: Config) -> Environment:
-    """The wrapped environment that a config names.
-
-    Args:
-      config: its `task` and `env`.
-
-    Returns:
-      The environment.
-
-    Raises:
-      VimeError: no such task or backend, or an engine that is not installed.
-    """
-    env = config.env
-    return registry.make(
-        config.task,
-        backend=env.backend,
-        dt=env.dt,
-        substeps=env.substeps,
-        episode_length=env.episode_length,
-        action_repeat=env.action_repeat,
-    )
 
 
 def switches(config: Config) -> list[str]:

@@ -26,6 +26,7 @@ LEVELS = {
         "audit": 2,
         "formulas": 2,
         "distribution": 3,
+        "environment": 2,
         "network": 3,
         "normalize": 3,
         "shuffle": 2,
@@ -43,6 +44,7 @@ LEVELS = {
         "update": 6,
         "learner": 7,
         "programs": 8,
+        "recompute": 8,
         "certificates": 8,
         "loop": 9,
         "launch": 10,
@@ -51,6 +53,7 @@ LEVELS = {
         "train": 13,
         "certify": 11,
         "verify": 11,
+        "compare": 12,
     },
     "vimejax": {
         "errors": 0,

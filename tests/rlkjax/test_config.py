@@ -284,11 +284,19 @@ def test_damaged_canonical_bytes_are_refused(tmp_path: Path, change, said: str) 
 
 def test_program_bytes_leave_out_what_moves_no_bit(tmp_path: Path) -> None:
     base = load(tmp_path, LEAST)
-    for same in ("platform=cpu", "checkpoint.every=3", "audit.keep_segments=all"):
+    audit = ("keep_segments=all", "reference_every=2", "tolerance.reward_relative=1e-3")
+    for same in ("platform=cpu", "checkpoint.every=3", *(f"audit.{each}" for each in audit)):
         other = load(tmp_path, LEAST, same)
         assert canonical_config(other) != canonical_config(base)
         assert program_config(other) == program_config(base)
     assert program_config(load(tmp_path, LEAST, "seed=1")) != program_config(base)
+
+
+def test_the_reference_defines_no_half_precision(tmp_path: Path) -> None:
+    half = ("numerics=native", "reward.dtype=float16")
+    assert load(tmp_path, LEAST, *half).audit.reference_every == 0
+    with pytest.raises(InputError, match="reference_every: got 3 with reward.dtype float16"):
+        load(tmp_path, LEAST, *half, "audit.reference_every=3")
 
 
 # As a whole
