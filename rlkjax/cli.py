@@ -22,6 +22,7 @@ Main = Callable[[Sequence[str]], int]
 VERBS = {
     "train": "train a policy, every rollout hashed before it is used",
     "verify": "check a finished run from its files alone",
+    "diff": "name the first difference of two runs, and the class of its cause",
     "golden": "make or check the golden byte stream of each native task",
     "certify": "say what the bits of a run can depend on",
     "report": "write one HTML page that shows a run",

@@ -53,6 +53,7 @@ LEVELS = {
         "train": 13,
         "certify": 11,
         "verify": 11,
+        "diff": 11,
         "compare": 12,
     },
     "vimejax": {

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rlkjax.audit.ledger import first_bits, next_bits
-from rlkjax.audit.merkle import leaf_hash
 from rlkjax.audit.records import BITS_KINDS, FORMAT, parse
+from rlkjax.audit.tree import leaf_hash
 from rlkjax.errors import ConsistencyError, InputError, RlkError
 
 Record = dict[str, Any]
