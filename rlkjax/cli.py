@@ -24,6 +24,7 @@ VERBS = {
     "verify": "check a finished run from its files alone",
     "diff": "name the first difference of two runs, and the class of its cause",
     "golden": "make or check the golden byte stream of each native task",
+    "doctor": "find the settings of this machine that break bits",
     "certify": "say what the bits of a run can depend on",
     "report": "write one HTML page that shows a run",
 }

@@ -23,6 +23,7 @@ LEVELS = {
         "exact": 1,
         "golden": 2,
         "cli": 1,
+        "doctor": 2,
         "audit": 2,
         "formulas": 2,
         "distribution": 3,

@@ -142,7 +142,7 @@ def threads(machine: Machine) -> int:
     """
     # XLA sizes its thread pool by the first of these that is set.
     for name in ("PJRT_NPROC", "NPROC"):
-        if machine.environment.get(name, "").isdecimal():
+        if re.fullmatch("[0-9]{1,9}", machine.environment.get(name, "")):
             return int(machine.environment[name])
     return len(machine.affinity) or machine.cores
 

@@ -43,6 +43,7 @@ class Machine(NamedTuple):
       nodes: GPU platforms of which a device node exists: rocm, cuda.
       closed: those of them whose node this user may not open.
       tools: what the GPU tools answered, by name; only those that are installed.
+      xla: what a fresh XLA finds wrong with the flags; empty: nothing; None: it was not asked.
     """
 
     system: Mapping[str, str] = {}
@@ -56,10 +57,14 @@ class Machine(NamedTuple):
     nodes: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     tools: Mapping[str, Answer] = {}
+    xla: str | None = None
 
 
-def capture() -> Machine:
+def capture(deadline: float = gpu_tools.DEADLINE) -> Machine:
     """Looks at the machine, once.
+
+    Args:
+      deadline: seconds after which a GPU tool is given up.
 
     Returns:
       What was seen. Nothing is raised for what cannot be read, and a GPU tool that hangs costs its
@@ -82,7 +87,7 @@ def capture() -> Machine:
         affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
         nodes=seen,
         closed=tuple(name for name in seen if not os.access(present[name][0], os.R_OK | os.W_OK)),
-        tools=gpu_tools.run(),
+        tools=gpu_tools.run(deadline=deadline),
     )
 
 
