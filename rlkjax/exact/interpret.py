@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
+from rlkjax.exact.joins import device_sums
 
 Kind = Literal["defined", "moved", "composed", "control"]
 ALLOWED = frozenset(
@@ -70,10 +71,16 @@ def run(
 
     values.update(zip(opened.constvars, consts, strict=True))
     values.update(zip(opened.invars, args, strict=True))
-    for eqn in opened.eqns:
+    joins = device_sums(opened)
+    for number, eqn in enumerate(opened.eqns):
         rule = lookup(ops.table, eqn)
         check_dtypes(eqn)
-        outs = rule.apply(ops, eqn, [read(atom) for atom in eqn.invars])
+        operands = [read(atom) for atom in eqn.invars]
+        if number in joins.done:
+            outs: Sequence[Any] = operands
+        else:
+            here = ops.over(joins.sums[number]) if number in joins.sums else ops
+            outs = rule.apply(here, eqn, operands)
         values.update(zip(eqn.outvars, outs, strict=True))
     return [read(atom) for atom in opened.outvars]
 

@@ -5,59 +5,36 @@ Python's and NumPy's integers, elementary functions come from the library and mp
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from rlkjax.exact import compat, numpy_gather, numpy_moves
+from rlkjax.exact import compat, numpy_devices, numpy_gather, numpy_moves
 from rlkjax.exact.correct import NAN, nearest, to_float32
+from rlkjax.exact.errors import UnsupportedArgumentError
 from rlkjax.exact.interpret import Table, run
 from rlkjax.exact.numpy_random import joined, words
+from rlkjax.exact.numpy_sums import (
+    DOT_BITS,
+    LOWEST,
+    SUM_BITS,
+    arranged,
+    exponent,
+    free,
+    integer_division,
+    integer_product,
+    magnitude,
+    multiples,
+    rounded,
+)
 from rlkjax.exact.rules.table import TABLE
 
 Value = NDArray[Any]
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-
-SUM_BITS, DOT_BITS = 31, 22
-LOWEST = -300
-
-
-def exponent(magnitude: Value) -> Value:
-    """e with 2^e <= M < 2^(e+1): -127 for zero, 128 for infinity and NaN."""
-    _, power = np.frexp(np.asarray(magnitude, np.float64))
-    power = np.where(magnitude == 0, -127, power - 1)
-    return np.where(np.isfinite(magnitude), power, 128).astype(np.int64)
-
-
-def multiples(x: Value, unit: Value) -> Value:
-    """x / 2^unit to the nearest integer, ties to even: float64; infinities and NaN stay."""
-    return np.rint(np.ldexp(np.asarray(x, np.float64), -unit))
-
-
-def rounded(whole: Value, unit: Value) -> Value:
-    """Integers (of any size) times 2^unit, rounded once to float32."""
-    flat = [round_integer(int(w), int(u)) for w, u in zip(whole.ravel(), unit.ravel(), strict=True)]
-    return np.array(flat, np.float32).reshape(whole.shape)
-
-
-def round_integer(whole: int, unit: int) -> np.float32:
-    """One integer times 2^unit: 24 bits are kept, ties to even."""
-    extra = max(abs(whole).bit_length() - 24, 0)
-    half, rest = 1 << extra >> 1, abs(whole) & ((1 << extra) - 1)
-    kept = abs(whole) >> extra
-    kept += rest > half or (rest == half and extra > 0 and kept & 1 == 1)
-    size = math.ldexp(kept, unit + extra) if kept else 0.0
-    return np.float32(to_float32(np.array(-size if whole < 0 else size))[()])
-
-
-def magnitude(x: Value, axes: Sequence[int]) -> Value:
-    """Largest |x| along axes, kept as axes of length 1; NaN wins, nothing gives 0."""
-    return np.max(np.abs(x), axis=tuple(axes), keepdims=True, initial=0)
 
 
 @dataclass(frozen=True)
@@ -67,10 +44,42 @@ class Reference:
     Attributes:
       table: rules by name of primitive.
       grid: "output" or "contracted", the grid that `dot` uses.
+      device: the one that runs, inside `shard_map`.
+      devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
     """
 
     table: Table
     grid: str = "output"
+    device: numpy_devices.Device | None = None
+    devices: tuple[str, ...] = ()
+
+    def over(self, devices: tuple[str, ...]) -> "Reference":
+        """The same executor, whose sums go on over devices."""
+        return replace(self, devices=devices)
+
+    def gathered(self, x: Value) -> Value:
+        """The parts of all devices along `self.devices`, on a new first axis."""
+        return np.stack(self.here().along(self.devices, x)[1])
+
+    def here(self) -> numpy_devices.Device:
+        """The device that runs."""
+        if self.device is None:
+            raise UnsupportedArgumentError(
+                "a collective stands outside of shard_map; put it inside"
+            )
+        return self.device
+
+    def collective(self, name: str, params: dict[str, Any], args: Sequence[Value]) -> list[Value]:
+        """What devices compute together."""
+        return numpy_devices.collective(name, self.here(), self.sum, params, args)
+
+    def shard_map(
+        self, body: Callable[..., list], params: dict[str, Any], args: Sequence[Value]
+    ) -> list[Value]:
+        """The body on every device."""
+        return numpy_devices.shard_map(
+            lambda device, values: body(replace(self, device=device), values), params, args
+        )
 
     def literal(self, value: Any, dtype: Any) -> Value:
         """A constant of the program."""
@@ -161,6 +170,8 @@ class Reference:
     def sum(self, x: Value, axes: Sequence[int]) -> Value:
         """Sum along axes; float32: integers on the grid of the largest magnitude."""
         axes = tuple(axes)
+        if self.devices:
+            return self.over(()).sum(self.gathered(x), (0, *(a + 1 for a in axes)))
         if x.dtype != np.float32:
             return np.sum(x, axis=axes, dtype=x.dtype)
         unit = exponent(magnitude(x, axes)) - SUM_BITS
@@ -189,6 +200,9 @@ class Reference:
 
     def dot(self, lhs: Value, rhs: Value, params: dict[str, Any]) -> Value:
         """dot_general; float32: integers on the grids of rows and columns."""
+        if self.devices:
+            sides = self.gathered(lhs), self.gathered(rhs)
+            return self.over(()).dot(*sides, numpy_devices.one_more_axis(params))
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = params["dimension_numbers"]
         left, right = arranged(lhs, lhs_contract, lhs_batch), arranged(rhs, rhs_contract, rhs_batch)
         batch = tuple(lhs.shape[a] for a in lhs_batch)
@@ -276,48 +290,6 @@ class Reference:
     ) -> list[Value]:
         """One of several branches; the index is clamped."""
         return branches[int(np.clip(int(index), 0, len(branches) - 1))](*args)
-
-
-def integer_division(x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient toward zero and remainder; by zero: all ones, and x."""
-    wide_x, wide_y = x.astype(np.int64), y.astype(np.int64)
-    safe = np.where(wide_y == 0, 1, wide_y)
-    quotient = np.sign(wide_x) * np.sign(safe) * (np.abs(wide_x) // np.abs(safe))
-    rest = wide_x - quotient * safe
-    quotient = np.where(wide_y == 0, -1, quotient)
-    return quotient.astype(x.dtype), np.where(wide_y == 0, wide_x, rest).astype(x.dtype)
-
-
-def arranged(x: Value, contract: Sequence[int], batch: Sequence[int]) -> Value:
-    """[batch, free, contracted], each one axis."""
-    rest = [a for a in range(x.ndim) if a not in contract and a not in batch]
-    moved = np.transpose(x, (*batch, *rest, *contract))
-    sizes = [math.prod(x.shape[a] for a in axes) for axes in (batch, rest, contract)]
-    return moved.reshape(sizes)
-
-
-def free(x: Value, contract: Sequence[int], batch: Sequence[int]) -> list[int]:
-    """Lengths of the axes that are neither contracted nor batch."""
-    return [n for a, n in enumerate(x.shape) if a not in contract and a not in batch]
-
-
-def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: Value) -> Value:
-    """[B, m, K] and [B, n, K] integers in float64 → [B, m, n] float32, rounded once."""
-    unit = left_unit + np.swapaxes(right_unit, 1, 2)
-    total = np.zeros(np.broadcast_shapes(unit.shape), object)
-    plain = np.zeros(total.shape)
-    for start in range(0, rows.shape[2], 2**16):
-        part = slice(start, start + 2**16)
-        left, right = rows[..., part], np.swapaxes(columns[..., part], 1, 2)
-        with np.errstate(all="ignore"):
-            plain = (
-                plain + np.sum(left[..., None] * right[:, None], 2)
-                if not (np.isfinite(left).all() and np.isfinite(right).all())
-                else plain
-            )
-        clean = [np.where(np.isfinite(v), v, 0).astype(np.int64) for v in (left, right)]
-        total = total + np.matmul(*clean).astype(object)
-    return np.where(np.isfinite(plain), rounded(total, unit), plain).astype(np.float32)
 
 
 def to_numpy(value: Any) -> Value:

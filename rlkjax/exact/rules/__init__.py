@@ -9,5 +9,6 @@ windows.py      convolutions and windowed reductions, composed
 scatters.py     scatters that keep the largest, multiply, or apply a function
 indexing.py     values moved, none rounded
 control.py      loops, branches, calls, custom derivatives
+devices.py      shard_map, and what devices compute together
 linear.py       cholesky, triangular solve, QR, LU, composed
 """

@@ -5,6 +5,7 @@ from rlkjax.exact.rules import (
     accumulate,
     arithmetic,
     control,
+    devices,
     elementary,
     folds,
     indexing,
@@ -22,5 +23,6 @@ TABLE: Table = (
     | scatters.rules()
     | indexing.rules()
     | control.rules()
+    | devices.rules()
     | linear.rules()
 )
