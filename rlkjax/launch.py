@@ -18,6 +18,7 @@ from rlkjax.loop import Run
 from rlkjax.platform import fingerprint
 from rlkjax.platform.fingerprint import Difference
 from rlkjax.programs import Programs, compile_stages
+from rlkjax.recompute.process import Reference
 from rlkjax.run_folder import Opened
 from vimejax.types import EnvSpec
 
@@ -50,7 +51,12 @@ def switches(config: Config) -> list[str]:
 
 
 def prepare(
-    config: Config, folder: Path, *, resume: bool, machine: Fingerprint
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool,
+    machine: Fingerprint,
+    acknowledged: str | None = None,
 ) -> tuple[Run, list[Difference]]:
     """Opens the run folder, compiles the stages and writes or checks the first records.
 
@@ -59,6 +65,7 @@ def prepare(
       folder: the run folder; new, or of this config when resuming.
       resume: whether to take up a run where its last checkpoint left it.
       machine: fingerprint of this machine.
+      acknowledged: why a recorded pause shall not stop the resumed run.
 
     Returns:
       The run, and how this machine differs from the one that the run was recorded under.
@@ -75,6 +82,8 @@ def prepare(
     else:
         opened = run_folder.create(folder, canonical, print_)
     changes = _changes(folder, opened, machine)
+    # First, so that it loads its libraries while the stages compile.
+    reference = Reference(config) if config.audit.reference_every else None
     _check_start(config)
     stages = make_stages(config, env)
     programs = compile_stages(stages, TRANSFORMS[config.numerics])
@@ -88,7 +97,16 @@ def prepare(
         digest = run_folder.add_fingerprint(folder, print_)
         following = {"iteration": (opened.iteration or 0) + 1, "fingerprint": digest}
         notary.record("resume", following)
-    run = Run(config, run_folder.digest(canonical), folder, programs, opened, notary)
+    run = Run(
+        config=config,
+        config_digest=run_folder.digest(canonical),
+        folder=folder,
+        programs=programs,
+        opened=opened,
+        notary=notary,
+        reference=reference,
+        acknowledged=acknowledged,
+    )
     return run, changes
 
 

@@ -1,6 +1,7 @@
 """Metric lines: what an iteration or an evaluation measured, as JSON without clock times."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,22 @@ def line(kind: str, iteration: int, values: dict[str, Any]) -> bytes:
     """One line of metrics.jsonl, without its line end.
 
     Args:
-      kind: "update" or "evaluation".
+      kind: "update", "evaluation" or "reference".
       iteration: number of the iteration.
-      values: name -> scalar.
+      values: name -> scalar, or a mapping of the same form.
 
     Returns:
       JSON with sorted keys; a value that is not finite is null.
     """
-    numbers = {name: number(value) for name, value in values.items()}
-    record = {"kind": kind, "iteration": iteration, **numbers}
+    record = {"kind": kind, "iteration": iteration, **_numbers(values)}
     return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _numbers(value) if isinstance(value, Mapping) else number(value)
+        for name, value in values.items()
+    }
 
 
 def mean(total: Any, count: Any) -> float:

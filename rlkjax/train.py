@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlkjax import cli
 from rlkjax.config import Config, iterations, load_config, steps_per_iteration
+from rlkjax.errors import ConsistencyError, InputError
 from rlkjax.platform import devices, fingerprint, flags
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--resume", action="store_true", help="go on from the run folder's last checkpoint"
+    )
+    made.add_argument(
+        "--acknowledge",
+        metavar="REASON",
+        help="with --resume: go on although the run paused past a threshold; recorded",
+    )
+    made.add_argument(
+        "--reference",
+        metavar="every=K",
+        help="have the reference in NumPy compute every K-th iteration again and compare; short "
+        "for --set audit.reference_every=K",
     )
     made.add_argument(
         "--dry-run",
@@ -74,7 +86,12 @@ def main(arguments: Sequence[str]) -> int:
       RlkError: what went wrong; the caller turns it into an exit status.
     """
     options = parser().parse_args(arguments)
-    config = load_config(options.config, options.set)
+    config = load_config(options.config, [*options.set, *_reference(options.reference)])
+    if options.acknowledge is not None and not (options.resume and options.acknowledge.strip()):
+        raise InputError(
+            f"--acknowledge: got {options.acknowledge[:80]!r}, want a reason, together with "
+            "--resume; it is written to the ledger"
+        )
     if options.print_config:
         print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
@@ -86,6 +103,16 @@ def main(arguments: Sequence[str]) -> int:
     if options.dry_run:
         return _dry_run(config, folder, options.resume)
     return _train(config, folder, options)
+
+
+def _reference(option: str | None) -> list[str]:
+    """The override that --reference is short for."""
+    if option is None:
+        return []
+    key, _, value = option.partition("=")
+    if key != "every" or not value.isdecimal():
+        raise InputError(f"--reference: got {option[:80]!r}, want every=K, such as every=100")
+    return [f"audit.reference_every={value}"]
 
 
 def _plan(config: Config, platform: str, folder: Path) -> str:
@@ -122,16 +149,34 @@ def _train(config: Config, folder: Path, options: argparse.Namespace) -> int:
     with lock_run(folder):
         _say("compiling (a physics engine can take minutes)")
         old = options.resume and (folder / run_folder.CONFIG).exists()
-        run, changes = launch.prepare(config, folder, resume=old, machine=machine)
+        run, changes = launch.prepare(
+            config, folder, resume=old, machine=machine, acknowledged=options.acknowledge
+        )
         for change in changes:
             _say(f"fingerprint: {change.key} was {change.a}, is {change.b}; {change.effect}")
         _say(f"compiled in {time.monotonic() - begin:.1f} s")
-        _follow(run, options)
+        try:
+            _follow(run, options)
+        except ConsistencyError:
+            _report(folder)
+            raise
         picture = curve.write(folder, f"{config.task}, seed {config.seed}")
     _say(f"learning curve: {picture}")
     chain = run.notary.chain
     print(f"chain {chain.head} bits {chain.bits} iterations {iterations(config)} verified")
+    sys.stdout.flush()  # the run is done; who reads this need not wait for its page
+    _report(folder)
     return 0
+
+
+def _report(folder: Path) -> None:
+    """Writes the page of the run; whatever goes wrong with it is a warning, for the run stands."""
+    from rlkjax.report import page  # late: see `_train`
+
+    try:
+        _say(f"report: {page.write(folder)}")
+    except Exception as error:
+        _say(f"warning: no report.html ({error}); python -m rlkjax.report {folder} makes it")
 
 
 def _follow(run: "Run", options: argparse.Namespace) -> None:

@@ -57,6 +57,11 @@ class Journal:
         """Lines in the file that have not been appended again or taken yet."""
         return self._held - self._place
 
+    @property
+    def upcoming(self) -> bytes | None:
+        """The line that has to be appended again next, or None where the file ends."""
+        return self._lines[self._place] if self.pending else None
+
     def take(self, count: int) -> list[bytes]:
         """Accepts the next lines of the file as they are, such as those before a checkpoint.
 

@@ -12,7 +12,7 @@ import numpy as np
 from rlkjax.audit import ledger, merkle
 from rlkjax.audit.journal import Journal
 from rlkjax.audit.ledger import Chain
-from rlkjax.audit.records import CLAIMS, POLICY
+from rlkjax.audit.records import CLAIMS, POLICY, parse
 from rlkjax.errors import ConsistencyError
 
 Fields = Mapping[str, np.ndarray]
@@ -215,11 +215,53 @@ class Notary:
         root = merkle.root(merkle.tensor_leaves(fields, iteration)).hex()
         self._measured("evaluation", iteration, root, line)
 
+    def reference(
+        self, iteration: int, *, segment: str, state: str, past: int, line: bytes
+    ) -> bool:
+        """Records what the reference makes of an iteration, and its metrics line.
+
+        Args:
+          iteration: number of the iteration that was recomputed.
+          segment: Merkle root of the segment as the reference computes it.
+          state: the same of the new train state.
+          past: buffers past a threshold.
+          line: metrics line without its line end.
+
+        Returns:
+          Whether the ledger held the record already, so that a resumed run repeats it.
+        """
+        repeated = self._journal.pending > 0
+        digest = self._metric(line)
+        payload = {"iteration": iteration, "segment": segment, "state": state}
+        self.record("reference", {**payload, "past": past, "metrics": digest})
+        return repeated
+
+    def acknowledge(self, iteration: int, reason: str | None) -> bool:
+        """Records that a paused run was told to go on, if it was.
+
+        Args:
+          iteration: that the pause is about.
+          reason: why it goes on; None if nobody said so now. What the ledger holds comes first.
+
+        Returns:
+          Whether the run goes on.
+        """
+        line = self._journal.upcoming
+        if line is not None:
+            reason = parse(line).get("reason")
+        if reason is None:
+            return False
+        self.record("acknowledge", {"iteration": iteration, "reason": reason})
+        return True
+
     def _measured(self, kind: str, iteration: int, root: str, line: bytes) -> None:
-        # The metrics line goes first: a record never vouches for a line that is not there.
-        self._metrics.append(line)
-        digest = hashlib.sha256(line).hexdigest()
+        digest = self._metric(line)
         self.record(kind, {"iteration": iteration, "root": root, "metrics": digest})
+
+    def _metric(self, line: bytes) -> str:
+        """Appends a metrics line; a record never vouches for a line that is not there."""
+        self._metrics.append(line)
+        return hashlib.sha256(line).hexdigest()
 
     def halt(self, iteration: int, stage: str, reason: str, **where: Any) -> NoReturn:
         """Records why the run stops, and stops it.

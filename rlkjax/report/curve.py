@@ -27,6 +27,8 @@ def read_points(path: Path) -> dict[str, list[Point]]:
     with open(path, encoding="utf-8") as file:
         for text in file:
             record = json.loads(text)
+            if record["kind"] == "reference":
+                continue
             evaluated = record["kind"] == "evaluation"
             value = record["return_mean" if evaluated else "episode_return"]
             if value is not None:
