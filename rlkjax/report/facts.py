@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from rlkjax.audit.artifacts import CONFIG, FINGERPRINT
 from rlkjax.audit.checks import LEDGER, METRICS, Record
-from rlkjax.audit.verify import Report, read_inside, verify_run
+from rlkjax.audit.inside import read_inside
+from rlkjax.audit.verify import Report, verify_run
 from rlkjax.errors import ConsistencyError
 
 TIMING = "timing.jsonl"

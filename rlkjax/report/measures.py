@@ -1,13 +1,14 @@
 """The curves of a page: returns on top, then every other metric as a small chart of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rlkjax.audit.checks import Record
 from rlkjax.report.chart import LARGE, SMALL, Series, draw
 from rlkjax.report.curve import Point
 from rlkjax.report.facts import number
 from rlkjax.report.markup import EMPTY, Html, join, tag
-from rlkjax.report.sections import block
+from rlkjax.report.sections import block, table
 
 # Metrics by group, in the order in which a person looks at them; what is in none comes last.
 GROUPS = {
@@ -18,7 +19,8 @@ GROUPS = {
 }
 RETURNS = ("episode_return", "return_mean", "return_min", "return_max")
 NO_METRIC = ("kind", "iteration", "steps")
-MOST = 60  # charts on a page
+MOST = 60  # charts of unknown metrics on a page
+MOST_MEASURES = 300
 
 
 def series(metrics: Sequence[Record]) -> dict[str, dict[str, list[Point]]]:
@@ -37,11 +39,22 @@ def series(metrics: Sequence[Record]) -> dict[str, dict[str, list[Point]]]:
         if at is None or at < 0:
             continue
         kind = found.setdefault(str(line.get("kind")), {})
-        for name, value in line.items():
+        for name, value in _leaves(line):
             known = None if name in NO_METRIC else number(value)
             if known is not None:
                 kind.setdefault(name, []).append((at, known))
     return found
+
+
+def _leaves(line: Record) -> Iterator[tuple[str, Any]]:
+    """The values of a line; those of objects inside it as "tensor/measure"."""
+    todo = list(line.items())[::-1]
+    while todo:
+        name, value = todo.pop()
+        if isinstance(value, dict):
+            todo += [(f"{name}/{key}", each) for key, each in value.items()][::-1]
+        else:
+            yield name, value
 
 
 def learning(found: dict[str, dict[str, list[Point]]]) -> Html:
@@ -85,7 +98,10 @@ def _summary(points: Sequence[Point]) -> str:
 def _last(points: Sequence[Point]) -> str:
     if not points:
         return "none"
-    value = points[-1][1]
+    return _shown(points[-1][1])
+
+
+def _shown(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:,.4g}"
 
 
@@ -113,7 +129,7 @@ def small(found: dict[str, dict[str, list[Point]]]) -> Html:
 
 
 def tolerance(found: dict[str, dict[str, list[Point]]]) -> Html:
-    """What a run under controlled tolerance measured against its reference.
+    """What a run under controlled tolerance measured against its reference, by tensor.
 
     Args:
       found: of `series`.
@@ -121,15 +137,17 @@ def tolerance(found: dict[str, dict[str, list[Point]]]) -> Html:
     Returns:
       Markup; nothing where no such line is there.
     """
-    kinds = [kind for kind in sorted(found) if kind not in ("update", "evaluation")]
+    rows = [
+        (name, _last(points), _shown(max(value for _, value in points)), f"{len(points):,}")
+        for kind, named in sorted(found.items())
+        if kind not in ("update", "evaluation")
+        for name, points in sorted(named.items())
+    ]
     return block(
         "tolerance",
         "Controlled tolerance",
-        *(
-            join([tag("h3", kind), _charts(dict(list(sorted(found[kind].items()))[:MOST]))])
-            for kind in kinds
-            if found[kind]
-        ),
+        tag("p", "How far the recomputed iterations are from the run's own.") if rows else None,
+        table(rows[:MOST_MEASURES], ("measure", "last", "largest", "times")),
     )
 
 

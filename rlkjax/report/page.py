@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlkjax.atomic import write_file
 from rlkjax.audit.artifacts import CONFIG
-from rlkjax.audit.verify import read_inside
+from rlkjax.audit.inside import read_inside
 from rlkjax.errors import ConsistencyError
 from rlkjax.report import against, measures, replay, sections, strip
 from rlkjax.report.facts import Facts, read_facts

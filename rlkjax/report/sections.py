@@ -77,7 +77,8 @@ def verdict(facts: Facts) -> Html:
     line = tag("p", mark(good), "verified" if good else "NOT verified", class_="verdict")
     planned = count(facts.genesis.get("iterations"))
     of = "" if planned is None else f" of {planned:,}"
-    heads = [("chain", tag("code", report.chain.head)), ("bits", tag("code", report.chain.bits))]
+    digests = (("chain", report.chain.head), ("bits", report.chain.bits), ("root", report.root))
+    heads = [(name, tag("code", digest)) for name, digest in digests]
     return tag(
         "div",
         line,
