@@ -1,14 +1,13 @@
 """The curves of a page: returns on top, then every other metric as a small chart of its own."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rlkjax.audit.checks import Record
 from rlkjax.report.chart import LARGE, SMALL, Series, draw
 from rlkjax.report.curve import Point
 from rlkjax.report.facts import number
 from rlkjax.report.markup import EMPTY, Html, join, tag
-from rlkjax.report.sections import block, table
+from rlkjax.report.sections import block
 
 # Metrics by group, in the order in which a person looks at them; what is in none comes last.
 GROUPS = {
@@ -20,7 +19,6 @@ GROUPS = {
 RETURNS = ("episode_return", "return_mean", "return_min", "return_max")
 NO_METRIC = ("kind", "iteration", "steps")
 MOST = 60  # charts of unknown metrics on a page
-MOST_MEASURES = 300
 
 
 def series(metrics: Sequence[Record]) -> dict[str, dict[str, list[Point]]]:
@@ -39,22 +37,11 @@ def series(metrics: Sequence[Record]) -> dict[str, dict[str, list[Point]]]:
         if at is None or at < 0:
             continue
         kind = found.setdefault(str(line.get("kind")), {})
-        for name, value in _leaves(line):
+        for name, value in line.items():
             known = None if name in NO_METRIC else number(value)
             if known is not None:
                 kind.setdefault(name, []).append((at, known))
     return found
-
-
-def _leaves(line: Record) -> Iterator[tuple[str, Any]]:
-    """The values of a line; those of objects inside it as "tensor/measure"."""
-    todo = list(line.items())[::-1]
-    while todo:
-        name, value = todo.pop()
-        if isinstance(value, dict):
-            todo += [(f"{name}/{key}", each) for key, each in value.items()][::-1]
-        else:
-            yield name, value
 
 
 def learning(found: dict[str, dict[str, list[Point]]]) -> Html:
@@ -98,10 +85,18 @@ def _summary(points: Sequence[Point]) -> str:
 def _last(points: Sequence[Point]) -> str:
     if not points:
         return "none"
-    return _shown(points[-1][1])
+    return shown(points[-1][1])
 
 
-def _shown(value: float) -> str:
+def shown(value: float) -> str:
+    """A number in few digits.
+
+    Args:
+      value: finite.
+
+    Returns:
+      "1,234,567", "0.01235", "1.2e-07".
+    """
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:,.4g}"
 
 
@@ -126,29 +121,6 @@ def small(found: dict[str, dict[str, list[Point]]]) -> Html:
         if names
     ]
     return block("metrics", "Metrics", *parts)
-
-
-def tolerance(found: dict[str, dict[str, list[Point]]]) -> Html:
-    """What a run under controlled tolerance measured against its reference, by tensor.
-
-    Args:
-      found: of `series`.
-
-    Returns:
-      Markup; nothing where no such line is there.
-    """
-    rows = [
-        (name, _last(points), _shown(max(value for _, value in points)), f"{len(points):,}")
-        for kind, named in sorted(found.items())
-        if kind not in ("update", "evaluation")
-        for name, points in sorted(named.items())
-    ]
-    return block(
-        "tolerance",
-        "Controlled tolerance",
-        tag("p", "How far the recomputed iterations are from the run's own.") if rows else None,
-        table(rows[:MOST_MEASURES], ("measure", "last", "largest", "times")),
-    )
 
 
 def _charts(named: dict[str, list[Point]]) -> Html:

@@ -10,7 +10,7 @@ from rlkjax.atomic import write_file
 from rlkjax.audit.artifacts import CONFIG
 from rlkjax.audit.inside import read_inside
 from rlkjax.errors import ConsistencyError
-from rlkjax.report import against, measures, replay, sections, strip
+from rlkjax.report import against, measures, replay, sections, strip, tolerance
 from rlkjax.report.facts import Facts, read_facts
 from rlkjax.report.markup import EMPTY, Html, document, packaged, tag
 
@@ -48,7 +48,7 @@ def page(
         sections.findings(facts),
         measures.learning(found),
         sections.block("episode", "One episode", episode),
-        measures.tolerance(found),
+        tolerance.section(facts.metrics),
         measures.small(found),
         against.section(facts, other) if other else EMPTY,
         sections.basis(facts),
