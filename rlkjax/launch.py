@@ -89,8 +89,7 @@ def prepare(
     programs = compile_stages(stages, TRANSFORMS[config.numerics])
     notary = Notary(opened.chain, opened.journal, opened.metrics)
     if opened.chain.count == 0:
-        first = _genesis(config, env.spec, programs, machine) | _certificate(config, stages)
-        notary.record("genesis", first)
+        notary.record("genesis", genesis(config, env.spec, stages, programs, machine=machine))
     elif changes:
         # What was recorded after the checkpoint was made elsewhere: put aside, not repeated.
         run_folder.put_aside(folder, opened)
@@ -117,14 +116,6 @@ def _check_start(config: Config) -> None:
         print(unchecked, file=sys.stderr, flush=True)
 
 
-def _certificate(config: Config, stages: Stages) -> dict[str, str]:
-    """The key of genesis that binds an exact run to the programs that JAX traced."""
-    if config.numerics != "exact":
-        return {}
-    found = certificates.certify_stages(stages, config.numerics)
-    return {"certificate": certificates.digest(found)}
-
-
 def _changes(folder: Path, opened: Opened, machine: Fingerprint) -> list[Difference]:
     """How this machine differs from the one that the taken records were made under."""
     if opened.fingerprint is None:
@@ -133,10 +124,21 @@ def _changes(folder: Path, opened: Opened, machine: Fingerprint) -> list[Differe
     return fingerprint.differences(stored, machine)
 
 
-def _genesis(
-    config: Config, spec: EnvSpec, programs: Programs, machine: Fingerprint
+def genesis(
+    config: Config, spec: EnvSpec, stages: Stages, programs: Programs, *, machine: Fingerprint
 ) -> dict[str, Any]:
-    """The payload of the first record: all that the run's bits are bound to."""
+    """The payload of the first record: all that the run's bits are bound to.
+
+    Args:
+      config: what is run.
+      spec: of its environment.
+      stages: pure functions, not transformed.
+      programs: compiled stages.
+      machine: fingerprint of this machine.
+
+    Returns:
+      The keys of kind genesis; see docs/ledger-format.md.
+    """
     schema = [
         [name, dtype, list(shape[1:])]
         for name, (dtype, shape) in sorted(tap.shapes(programs.shapes["segment"]).items())
@@ -167,4 +169,13 @@ def _genesis(
         },
         "policy_graph": programs.rollout_graph,
         "iterations": iterations(config),
+        **_certificate(config, stages),
     }
+
+
+def _certificate(config: Config, stages: Stages) -> dict[str, str]:
+    """The key of genesis that binds an exact run to the programs that JAX traced."""
+    if config.numerics != "exact":
+        return {}
+    found = certificates.certify_stages(stages, config.numerics)
+    return {"certificate": certificates.digest(found)}

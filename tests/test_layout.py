@@ -53,7 +53,9 @@ LEVELS = {
         "report": 12,
         "train": 13,
         "certify": 11,
-        "verify": 11,
+        "replay": 11,
+        "prove": 11,
+        "verify": 12,
         "diff": 11,
         "compare": 12,
     },
@@ -74,6 +76,7 @@ LEVELS = {
 # Where an import may stand inside a function: what must not be loaded before flags are set, or
 # before a user asks for it.
 LATE = {
+    "rlkjax/audit/sign.py",
     "rlkjax/platform/devices.py",
     "rlkjax/platform/flags.py",
     "rlkjax/platform/xla_probe.py",
@@ -82,6 +85,7 @@ LATE = {
     "rlkjax/certify.py",
     "rlkjax/golden.py",
     "rlkjax/train.py",
+    "rlkjax/verify.py",
     "vimejax/engines/brax.py",
     "vimejax/engines/playground.py",
     "vimejax/registry.py",

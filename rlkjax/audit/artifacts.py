@@ -59,22 +59,41 @@ def fingerprint_file(record: Record) -> str:
     return f"{FINGERPRINTS}/{record['fingerprint']}.json"
 
 
-def kept(config: bytes) -> tuple[int, str]:
-    """How many checkpoints and which segments a config asks to keep.
+class Kept(NamedTuple):
+    """What a config asks a run to keep and to repeat.
+
+    Attributes:
+      checkpoints: how many of the newest.
+      segments: "none", "last" or "all".
+      reference_every: interval at which the reference recomputes an iteration; 0: never.
+    """
+
+    checkpoints: int = 1
+    segments: str = "none"
+    reference_every: int = 0
+
+
+def kept(config: bytes) -> Kept:
+    """What a config asks a run to keep.
 
     Args:
       config: bytes of config.json.
 
     Returns:
-      Number of checkpoints, and "none", "last" or "all"; 1 and "none" where the config is silent.
+      The keys, or their defaults where the config is silent.
     """
     try:
         value = json.loads(config)
     except (ValueError, RecursionError):
         value = {}
     keep = _section(value, "checkpoint").get("keep")
-    segments = _section(value, "audit").get("keep_segments")
-    return keep if isinstance(keep, int) and keep > 0 else 1, str(segments or "none")
+    audit = _section(value, "audit")
+    every = audit.get("reference_every")
+    return Kept(
+        checkpoints=keep if isinstance(keep, int) and keep > 0 else 1,
+        segments=str(audit.get("keep_segments") or "none"),
+        reference_every=every if isinstance(every, int) and every > 0 else 0,
+    )
 
 
 def _section(value: Any, key: str) -> dict[str, Any]:

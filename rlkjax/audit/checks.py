@@ -122,13 +122,16 @@ _FOLLOWERS: dict[str | None, tuple[str | None, ...]] = {
     "rollout": ("rescore", "halt"),
     "rescore": ("advantages", "halt"),
     "advantages": ("update", "halt"),
-    "update": ("evaluation", "checkpoint", *_START_NEXT, None),
-    "evaluation": ("checkpoint", *_START_NEXT, None),
+    "update": ("evaluation", "reference", "checkpoint", *_START_NEXT, None),
+    "evaluation": ("reference", "checkpoint", *_START_NEXT, None),
+    "reference": ("acknowledge", "checkpoint", *_START_NEXT, None),
+    "acknowledge": ("checkpoint", *_START_NEXT, None),
     "checkpoint": (*_START_NEXT, None),
     "halt": (None,),
 }
 _OPENERS = ("rollout", "resume")
 _LAST = ("evaluation", "checkpoint")  # what follows the last update, whatever their intervals
+_BESIDE = ("resume", "reference", "acknowledge")  # what may stand between them
 
 
 class Order:
@@ -159,23 +162,33 @@ class Order:
         kind, index, before = record["kind"], record["index"], self.last.get("kind")
         if not self.last:
             self._planned = record.get("iterations")
-        allowed = _FOLLOWERS[before]
+        allowed = _after(self.last)
         if kind not in allowed:
             want = " or ".join(name or "the end of the ledger" for name in allowed)
             findings.append(Finding(LEDGER, index, f"kind after {before or 'nothing'}", want, kind))
         if kind in _OPENERS:
             self._current = self.finished
-        # Between iterations a halt may belong to the one before it or to the one after it.
-        fits = (self._current, self.finished) if kind == "halt" else (self._current,)
-        if kind != "genesis" and record["iteration"] not in fits:
-            want = str(fits[-1])
+        low, high = self._fitting(kind)
+        if kind != "genesis" and not low <= record["iteration"] <= high:
+            want = str(low) if low == high else f"{low} to {high}"
             findings.append(Finding(LEDGER, index, "iteration", want, str(record["iteration"])))
         if kind == "update":
             self.finished, self._tail = self.finished + 1, []
-        elif kind != "resume" and len(self._tail) <= len(_LAST):
+        elif kind not in _BESIDE and len(self._tail) <= len(_LAST):
             self._tail.append(kind)
         self.last = record
         return findings
+
+    def _fitting(self, kind: str) -> tuple[int, int]:
+        """First and last iteration that a record of a kind may be about."""
+        if kind == "halt":
+            # It may belong to the iteration before or after it, or to one that was recomputed.
+            return 0, self.finished
+        if kind == "reference":
+            return 0, self._current
+        if kind == "acknowledge":
+            return (self.last.get("iteration", 0),) * 2
+        return self._current, self._current
 
     def end(self) -> list[Finding]:
         """Whether the last iteration is finished, and as many as genesis announced.
@@ -185,7 +198,7 @@ class Order:
         """
         findings = []
         kind, index = self.last.get("kind"), self.last.get("index")
-        if None not in _FOLLOWERS[kind]:
+        if None not in _after(self.last):
             want = "a finished iteration; resume the run to finish it"
             findings.append(Finding(LEDGER, index, "last record", want, kind or "an empty ledger"))
         if self._planned is None or kind == "halt":
@@ -201,10 +214,27 @@ class Order:
         return findings
 
 
-class Agreement:
-    """Whether training says that it had what the rollout claimed: seeds, graphs, roots."""
+def _after(record: Record) -> tuple[str | None, ...]:
+    """What may follow a record."""
+    if record.get("past"):
+        return ("acknowledge", None)  # a run past a threshold is paused until it is told to go on
+    return _FOLLOWERS[record.get("kind")]
 
-    def __init__(self) -> None:
+
+class Agreement:
+    """Whether training says that it had what the rollout claimed: seeds, graphs, roots.
+
+    Where the reference recomputes an iteration, exact numerics must give it the same roots.
+    """
+
+    def __init__(self, reference_every: int | None = None) -> None:
+        """Starts before the first record.
+
+        Args:
+          reference_every: interval at which iterations are recomputed; 0: none is; None: unknown.
+        """
+        self._every = reference_every
+        self._due: dict[str, Any] = {"iteration": None}  # of the last iteration to be recomputed
         self._genesis: Record = {}
         self._rollout: Record = {}
         self._held: list[Finding] = []
@@ -225,6 +255,10 @@ class Agreement:
             return []
         if kind == "genesis":
             self._genesis = record
+        if self._every and record.get("iteration", 1) % self._every == 0:
+            self._note(record)
+        if kind == "reference" and self._every is not None:
+            return held + self._recomputed(record)
         if kind == "rollout":
             self._rollout = record
             graph = self._genesis.get("policy_graph", record["graph"])
@@ -242,6 +276,18 @@ class Agreement:
                 ("root against rollout_root", record["rollout_root"], record["root"]),
             )
         return held
+
+    def _note(self, record: Record) -> None:
+        """Keeps the roots of an iteration that is going to be recomputed."""
+        if record["kind"] == "rollout":
+            self._due = {"iteration": record["iteration"], "segment": record["root"]}
+        if record["kind"] == "update" and record["iteration"] == self._due["iteration"]:
+            self._due["state"] = record["root"]
+
+    def _recomputed(self, record: Record) -> list[Finding]:
+        exact = self._genesis.get("numerics") == "exact"
+        keys = ("iteration", "segment", "state") if exact else ("iteration",)
+        return _unequal(record, *((key, self._due.get(key), record[key]) for key in keys))
 
     def end(self) -> list[Finding]:
         """What still waited.

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -160,15 +161,25 @@ def compare(
     Returns:
       The tensors (none where the file cannot be read), and one clause for each problem found.
     """
+    # hashlib lets go of the interpreter: the whole file is hashed while its tensors are.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        whole = pool.submit(sha256, state)
+        try:
+            tensors, problems = view(state, what), []
+        except ConsistencyError as error:
+            tensors, problems = {}, [str(error)]
+        else:
+            problems = _tensor_problems(manifest["tensors"], tensors)
+    if whole.result() != manifest["state"]:
+        problem = f"file {what} has SHA-256 {whole.result()}, want {manifest['state']}"
+        problems = [problem, *problems]
+    if fresh:
+        tensors = {name: array.copy() for name, array in tensors.items()}
+    return tensors, problems
+
+
+def _tensor_problems(want: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> list[str]:
     problems = []
-    digest = sha256(state)
-    if digest != manifest["state"]:
-        problems.append(f"file {what} has SHA-256 {digest}, want {manifest['state']}")
-    try:
-        tensors = view(state, what)
-    except ConsistencyError as error:
-        return {}, [*problems, str(error)]
-    want = manifest["tensors"]
     for name in sorted(set(want) | set(tensors)):
         if name not in tensors:
             problems.append(f"tensor {name!r} is missing")
@@ -181,6 +192,4 @@ def compare(
                 for key in ("dtype", "shape", "sha256")
                 if got[key] != want[name][key]
             ]
-    if fresh:
-        tensors = {name: array.copy() for name, array in tensors.items()}
-    return tensors, problems
+    return problems

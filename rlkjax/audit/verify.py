@@ -20,7 +20,7 @@ from rlkjax.audit.artifacts import (
     FINGERPRINT,
     FINGERPRINTS,
     SEGMENTS,
-    ReadFn,
+    Kept,
 )
 from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record, Watcher
 from rlkjax.audit.inside import lines_inside, names_inside, read_inside
@@ -102,12 +102,13 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
     folder = folder.resolve()
     found = _Found()
     order = checks.Order()
+    kept = _kept(folder)
     inputs = Inputs(partial(read_inside, folder))
     watchers: list[Watcher] = [
-        checks.Agreement(),
+        checks.Agreement(None if kept is None else kept.reference_every),
         checks.Metrics(lines_inside(folder, METRICS)),
         inputs,
-        *_kept_watchers(folder, found),
+        *_kept_watchers(folder, kept or Kept(), found),
     ]
     end, tree, whole = _walk(_ledger(folder, found), order, watchers, found)
     # A line that cannot be read breaks the order; its own finding says so already.
@@ -176,10 +177,10 @@ def _ledger(folder: Path, found: _Found) -> Iterator[bytes]:
         found.add([Finding(LEDGER, None, "file", "a file of lines", str(error))])
 
 
-def _kept_watchers(folder: Path, found: _Found) -> list[Watcher]:
+def _kept_watchers(folder: Path, kept: Kept, found: _Found) -> list[Watcher]:
     read = partial(read_inside, folder)
     names_fn = partial(names_inside, folder)
-    keep, segments = _kept(read)
+    segments = {"all": ALL, "last": 1}.get(kept.segments, 0)
     present = {}
     for kind in (CHECKPOINTS, SEGMENTS):
         try:
@@ -189,18 +190,17 @@ def _kept_watchers(folder: Path, found: _Found) -> list[Watcher]:
             found.add([Finding(kind, None, "folder", "a folder of the run", str(error))])
         present[kind] = [name for name in names if not name.endswith(TEMPORARY)]
     return [
-        Checkpoints(names_fn, read, names=present[CHECKPOINTS], keep=keep),
+        Checkpoints(names_fn, read, names=present[CHECKPOINTS], keep=kept.checkpoints),
         Segments(read, names=present[SEGMENTS], keep=segments),
     ]
 
 
-def _kept(read: ReadFn) -> tuple[int, int]:
-    """How many checkpoints and how many segments must be there."""
+def _kept(folder: Path) -> Kept | None:
+    """What the config asks for; None where it cannot be read, which has its own finding."""
     try:
-        keep, segments = artifacts.kept(read(CONFIG))
+        return artifacts.kept(read_inside(folder, CONFIG))
     except ConsistencyError:
-        return 1, 0  # the missing config has its own finding
-    return keep, {"all": ALL, "last": 1}.get(segments, 0)
+        return None
 
 
 def _uncovered(folder: Path, named: Collection[str]) -> Iterator[str]:

@@ -28,7 +28,8 @@ class Shelf:
         self._unnamed = set(names)
         self._every = keep == ALL
         # The last recorded that must be there, as (name, index of the record, whether it is there).
-        self._wanted: deque[tuple[str, int, bool]] = deque(maxlen=max(keep, 0))
+        most = min(max(keep, 0), 1 << 20)
+        self._wanted: deque[tuple[str, int, bool]] = deque(maxlen=most)
 
     def take(self, name: str, record: Record) -> tuple[bool, list[Finding]]:
         """Notes that a record speaks of a file.
