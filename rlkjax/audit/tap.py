@@ -88,8 +88,15 @@ def rebuild(like: Any, named: dict[str, np.ndarray]) -> Any:
     def leaf(path: tuple, shape: Any) -> jax.Array:
         array = jax.numpy.array(named[_name(path)], copy=True)
         if jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(array, impl=jax.random.key_impl(shape))
+            return jax.random.wrap_key_data(array, impl=_generator(shape))
         return array
 
     # A copy may go on after the call returns: nothing may write to `named` before it has ended.
     return jax.block_until_ready(jax.tree_util.tree_map_with_path(leaf, like))
+
+
+def _generator(key: Any) -> str:
+    """Name of the generator of a typed key; `key_impl` takes no bare shape, but a traced one."""
+    found: list[str] = []
+    jax.eval_shape(lambda traced: found.append(jax.random.key_impl(traced)), key)
+    return found[0]

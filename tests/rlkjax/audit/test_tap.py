@@ -59,6 +59,15 @@ def test_rebuild_is_the_inverse():
         tap.rebuild(tree(), {})
 
 
+def test_rebuild_needs_only_shapes():
+    bare = jax.eval_shape(tree)
+    again = tap.rebuild(bare, tap.fields(tree()))
+    assert jax.random.key_impl(again["key"]) == "threefry2x32"
+    assert {name: x.tobytes() for name, x in tap.fields(again).items()} == {
+        name: x.tobytes() for name, x in tap.fields(tree()).items()
+    }
+
+
 def test_rebuilt_arrays_do_not_follow_the_buffers_they_came_from():
     named = {"x": np.arange(100_000, dtype=np.float32)}
     want = named["x"].tobytes()
