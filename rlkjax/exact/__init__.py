@@ -8,7 +8,8 @@ interpret.py    walks a jaxpr with the rules; rules/ is the table
 lower.py        the executor in JAX
 rounding.py     correctly rounded functions; fixes.py, elementary.py, inverse.py, error_function.py,
                 pairs.py hold their parts
-accumulate.py   order-free sums and dots; scatter.py
+grid.py         what numbers are rounded to before they are added
+accumulate.py   order-free sums; contraction.py: dots; scatter.py
 correct.py      what the reference uses; numpy_moves.py, numpy_gather.py, numpy_random.py
 compat.py       the only file that knows versions of JAX
 """

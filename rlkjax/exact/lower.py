@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from rlkjax.exact import accumulate, inverse, pairs, rounding, scatter
+from rlkjax.exact import accumulate, collective, contraction, inverse, pairs, rounding, scatter
 from rlkjax.exact.interpret import Table
 from rlkjax.exact.rounding import Opaque, narrow, widen
 
@@ -68,12 +68,32 @@ class Lowering:
       table: rules by name of primitive.
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
+      devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
     """
 
     opaque: Opaque
     table: Table
     kept: frozenset[str] = frozenset()
     grid: str = "output"
+    devices: tuple[str, ...] = ()
+
+    def over(self, devices: tuple[str, ...]) -> "Lowering":
+        """The same executor, whose sums go on over devices."""
+        return replace(self, devices=devices)
+
+    def collective(self, name: str, params: dict[str, Any], args: Sequence[Array]) -> list[Array]:
+        """What devices compute together."""
+        return collective.COLLECTIVES[name](params, args, self.opaque)
+
+    def shard_map(
+        self, body: Callable[..., list], params: dict[str, Any], args: Sequence[Array]
+    ) -> list[Array]:
+        """The body on every device."""
+
+        def local(opaque: Opaque, values: Sequence[Array]) -> list[Array]:
+            return body(replace(self, opaque=opaque), values)
+
+        return collective.shard_map(local, params, args, self.opaque)
 
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""
@@ -170,6 +190,8 @@ class Lowering:
         """Sum along axes; float32: order-free."""
         if x.dtype != F32:
             return lax.reduce_sum(x, tuple(axes))
+        if self.devices:
+            return collective.device_sum(x, axes, self.devices, self.opaque)
         return accumulate.order_free_sum(x, axes, self.opaque)
 
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
@@ -184,9 +206,11 @@ class Lowering:
         if lhs.dtype != F32:
             kind = params["preferred_element_type"]
             return lax.dot_general(lhs, rhs, dims, preferred_element_type=kind)
+        if self.devices:
+            return collective.device_dot(lhs, rhs, dims, self.devices, self.opaque)
         if self.grid == "contracted":
-            return accumulate.contracted_grid_dot(lhs, rhs, dims, self.opaque)
-        return accumulate.order_free_dot(lhs, rhs, dims, self.opaque)
+            return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
+        return contraction.order_free_dot(lhs, rhs, dims, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
         """scatter-add; float32: order-free."""

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.accumulate import SUM_BITS, exponents, to_grid
+from rlkjax.exact.accumulate import SUM_BITS
+from rlkjax.exact.grid import binade, power_of, to_grid
 from rlkjax.exact.rounding import F32, Opaque, hidden, narrow
 
 Array = jax.Array
@@ -58,10 +59,10 @@ def order_free_scatter_add(
         "unique_indices": params["unique_indices"],
         "mode": params["mode"],
     }
-    old = exponents(operand, ())
-    biased = lax.scatter_max(old, indices, exponents(updates, ()), numbers, **options)
+    old = binade(operand, ())
+    peak = lax.scatter_max(old, indices, binade(updates, ()), numbers, **options)
     here = lax.gather(
-        biased,
+        peak,
         indices,
         gather_numbers(numbers),
         window_sizes(operand, updates, numbers),
@@ -70,8 +71,8 @@ def order_free_scatter_add(
         indices_are_sorted=params["indices_are_sorted"],
         unique_indices=params["unique_indices"],
     )
-    cells = to_grid(operand, biased, SUM_BITS, opaque)
-    terms = to_grid(updates, here, SUM_BITS, opaque)
+    cells = to_grid(operand, power_of(peak), SUM_BITS, opaque)
+    terms = to_grid(updates, power_of(here), SUM_BITS, opaque)
     return narrow(lax.scatter_add(cells, indices, terms, numbers, **options) + 0.0, opaque)
 
 
@@ -82,8 +83,8 @@ def scatter_add_once(
     numbers, mode = params["dimension_numbers"], params["mode"]
     sizes = window_sizes(operand, updates, numbers)
     old = lax.gather(operand, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=0.0)
-    biased = jnp.maximum(exponents(old, ()), exponents(updates, ()))
-    total = to_grid(old, biased, SUM_BITS, opaque) + to_grid(updates, biased, SUM_BITS, opaque)
+    peak = power_of(jnp.maximum(binade(old, ()), binade(updates, ())))
+    total = to_grid(old, peak, SUM_BITS, opaque) + to_grid(updates, peak, SUM_BITS, opaque)
     untouched = operand + hidden(F32(0.0), opaque)
     return lax.scatter(
         untouched, indices, narrow(total, opaque), numbers, unique_indices=True, mode=mode

@@ -1,0 +1,223 @@
+"""Products of matrices whose value does not depend on any order.
+
+Each row of the left and each column of the right operand is rounded to its grid (grid.py) with
+q = 2^(e-22): integers of at most 2^23. A product is at most 2^46, and 128 of them add to at most
+2^53: exact in float64, with or without FMA, in any order. Blocks of 128 are added in int64, 1024 of
+them at most; longer ones in two words. (Why 23 bits: docs/decisions/0101-bits-of-a-dot.md.)
+
+One rounding to float32 ends it; zeros, infinities and NaN as in accumulate.py.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
+from rlkjax.exact.grid import power, to_grid
+from rlkjax.exact.rounding import F64, I64, Opaque, hidden, narrow, widen
+
+Array = jax.Array
+
+DOT_BITS = 22
+DOT_BLOCK = 128
+DOT_WORD = 2**17
+UNROLLED = 4
+Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+class Operand(NamedTuple):
+    """One side of a product.
+
+    Attributes:
+      values: float32, rounded to the grid where it is used; or float64, on the grid already.
+      power: float64, 2^e of each row; contracted axes are 1 long.
+    """
+
+    values: Array
+    power: Array
+
+    def on_grid(self, opaque: Opaque) -> Array:
+        """Multiples of 2^(e - 22): float64."""
+        if self.values.dtype == F64:
+            return self.values
+        return to_grid(self.values, self.power, DOT_BITS, opaque)
+
+
+def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+    """dot_general as defined above.
+
+    Args:
+      lhs: float32.
+      rhs: float32.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    (lhs_contract, rhs_contract), _ = dims
+    left = Operand(lhs, power(lhs, lhs_contract))
+    right = Operand(rhs, power(rhs, rhs_contract))
+    return contract(left, right, dims, opaque)
+
+
+def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
+    """Product of two operands: float32."""
+    (lhs_contract, _), _ = dims
+    size = moved_size(left.values, lhs_contract)
+    if size == 0:
+        return empty_sum(product_shape(left.values, right.values, dims), opaque)
+    if size <= DOT_BLOCK:
+        return narrow(lax.dot_general(left.on_grid(opaque), right.on_grid(opaque), dims), opaque)
+    if len(lhs_contract) > 1:
+        left, right, dims = one_axis(left, right, dims)
+    return narrow(blocked(left, right, dims, opaque), opaque)
+
+
+def product_shape(left: Array, right: Array, dims: Dims) -> tuple[int, ...]:
+    """Shape that `lax.dot_general` gives."""
+    return jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), left, right).shape
+
+
+def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operand, Dims]:
+    """The same product with all contracted axes in one, the last."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    left = Operand(*(as_rows(x, lhs_contract, lhs_batch) for x in left))
+    right = Operand(*(as_rows(x, rhs_contract, rhs_batch) for x in right))
+    batch = tuple(range(len(lhs_batch)))
+    last = ((left.values.ndim - 1,), (right.values.ndim - 1,))
+    return left, right, (last, (batch, batch))
+
+
+def blocked(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
+    """Product over more than one block: float64 within a block, int64 across: → float64."""
+    units = [side.power * np.float64(2.0**-DOT_BITS) for side in (left, right)]
+    unit = lax.dot_general(*units, dims)
+    plain, high, low = block_sums(left, right, 1.0 / unit, dims, opaque)
+    return jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain)
+
+
+class Sums(NamedTuple):
+    """Sums of the products of blocks.
+
+    Attributes:
+      plain: float64, for infinities and NaN.
+      high: int64, the products shifted right by 20 bits; 0 if `low` holds all of them.
+      low: int64, their last 20 bits, or all of them.
+    """
+
+    plain: Array
+    high: Array
+    low: Array
+
+
+def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaque: Opaque) -> Sums:
+    """Adds the products of the blocks along one contracted axis, as whole units, exactly.
+
+    1024 blocks fit int64. With more, each integer is split at 2^20.
+    """
+    ((left_axis,), (right_axis,)), _ = dims
+    size = left.values.shape[left_axis]
+    blocks = -(-size // DOT_BLOCK)
+
+    def add(sums: Sums, first: int | Array, length: int) -> Sums:
+        pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
+        product = lax.dot_general(*(side.on_grid(opaque) for side in pair), dims)
+        integer = lax.convert_element_type(product * per_unit, I64)
+        if size <= DOT_WORD:
+            return Sums(sums.plain + product, sums.high, sums.low + integer)
+        low = sums.low + (integer & (2**20 - 1))
+        return Sums(sums.plain + product, sums.high + (integer >> 20), low)
+
+    shape = per_unit.shape
+    sums = Sums(jnp.zeros(shape, F64), jnp.zeros(shape, I64), jnp.zeros(shape, I64))
+    if blocks <= UNROLLED:
+        for first in range(0, size, DOT_BLOCK):
+            sums = add(sums, first, min(DOT_BLOCK, size - first))
+        return sums
+    missing = blocks * DOT_BLOCK - size
+    left, right = padded(left, left_axis, missing), padded(right, right_axis, missing)
+    return lax.fori_loop(0, blocks, lambda i, sums: add(sums, i * DOT_BLOCK, DOT_BLOCK), sums)
+
+
+def part(side: Operand, axis: int, first: int | Array, length: int) -> Operand:
+    """A block of an operand."""
+    return side._replace(values=lax.dynamic_slice_in_dim(side.values, first, length, axis))
+
+
+def padded(side: Operand, axis: int, missing: int) -> Operand:
+    """Zeros appended along an axis."""
+    if missing == 0:
+        return side
+    x = side.values
+    widths = [(0, missing * (a == axis), 0) for a in range(x.ndim)]
+    return side._replace(values=lax.pad(x, x.dtype.type(0), widths))
+
+
+def as_rows(x: Array, contract: Sequence[int], batch: Sequence[int]) -> Array:
+    """Moves axes to [batch..., free..., K], K one axis of all contracted ones."""
+    free = [a for a in range(x.ndim) if a not in contract and a not in batch]
+    moved = lax.transpose(x, (*batch, *free, *contract))
+    return lax.reshape(moved, (*moved.shape[: len(batch) + len(free)], moved_size(x, contract)))
+
+
+def rounded_words(high: Array, low: Array) -> Array:
+    """high * 2^20 + low, rounded to 24 bits: int64, int64 → float64.
+
+    What low holds beyond 20 bits is carried. If the sum does not fit one word, high keeps more than
+    24 bits of it, so that only whether anything is below them matters.
+    """
+    small = rounded((high << 20) + low)
+    high = high + (low >> 20)
+    below = lax.convert_element_type((low & (2**20 - 1)) != 0, I64)
+    big = rounded((high << 1) | below) * 2.0**19
+    return jnp.where(jnp.abs(high) < 2**30, small, big)
+
+
+def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+    """dot_general whose right operand has one exponent for each contracted index.
+
+    The power of two of rhs's slice k is folded into column k of lhs, exactly, and rhs's mantissas
+    are rounded to one fixed grid. So a term whose left factor is zero changes nothing, whatever
+    finite value its right factor holds: a masked position, a future one, a padded one.
+
+    Args:
+      lhs: float32, weights.
+      rhs: float32, what is weighted; its free axes share one exponent for each contracted index.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    kept = (*rhs_batch, *rhs_contract)
+    free = tuple(a for a in range(rhs.ndim) if a not in kept)
+    scale = power(rhs, free)
+    right = to_grid(rhs, scale, DOT_BITS, opaque) / scale
+    folded = jnp.squeeze(scale, free)
+    order = [sorted(kept).index(a) for a in (*rhs_batch, *rhs_contract)]
+    folded = lax.transpose(folded, order)
+    target = (*lhs_batch, *lhs_contract)
+    spread = lax.broadcast_in_dim(
+        lax.transpose(folded, sorted(range(len(target)), key=lambda i: target[i])),
+        lhs.shape,
+        tuple(sorted(target)),
+    )
+    weights = widen(lhs) * spread
+    peak = jnp.max(jnp.abs(weights), axis=tuple(lhs_contract), keepdims=True, initial=0.0)
+    left_power = power64(peak)
+    shift = left_power * np.float64(1.5 * 2.0 ** (52 - DOT_BITS))
+    left = (weights + shift) - hidden(shift, opaque)
+    ones = jnp.ones([1 if a in rhs_contract else n for a, n in enumerate(rhs.shape)], F64)
+    return contract(Operand(left, left_power), Operand(right, ones), dims, opaque)
+
+
+def power64(magnitude: Array) -> Array:
+    """2^e of a float64 in [2^e, 2^(e+1)), e at least -300: grids stay normal numbers."""
+    exponent = lax.bitcast_convert_type(magnitude, I64) >> 52
+    return lax.bitcast_convert_type(jnp.maximum(exponent, 1023 - 300) << 52, F64)

@@ -1,0 +1,119 @@
+"""The grid that numbers are rounded to before they are added: a multiple of one power of two.
+
+M = largest magnitude of those that are added together, 2^e <= M < 2^(e+1). The grid is 2^(e - bits),
+so that every number on it is an integer of at most 2^(bits + 1) of its units.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from rlkjax.exact.rounding import F32, F64, I32, Opaque, hidden, widen
+
+Array = jax.Array
+
+ROW = 64
+MAGNITUDE, EXPONENT = 0x7FFFFFFF, 0x7F800000
+LOWEST, HIGHEST = 0x00800000, 0x7F000000  # 2^-126 and 2^127 as bits of a float32
+
+
+def binade(x: Array, axes: Sequence[int]) -> Array:
+    """Bits of 2^e, where 2^e <= M < 2^(e+1) for the largest magnitude M along axes.
+
+    Integers order like magnitudes do, and no library takes liberties with their maximum.
+
+    Args:
+      x: float32, any shape.
+      axes: axes that become 1 long; of nothing, and of zeros, e is -126.
+
+    Returns:
+      int32; e is 127 if an element is infinite or NaN.
+    """
+    axes = tuple(axes)
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    if x.size == 0:
+        return jnp.full(shape, LOWEST, I32)
+    bits = lax.bitcast_convert_type(x, I32) & MAGNITUDE
+    peak = lax.reshape(largest(bits, axes), shape)
+    return jnp.clip(peak & EXPONENT, LOWEST, HIGHEST)
+
+
+def largest(bits: Array, axes: tuple[int, ...]) -> Array:
+    """Maximum of non-negative numbers along axes; the last axis stays, 1 long, if it is one."""
+    return across(lax.reduce_max, lax.max, bits, axes)
+
+
+def across(
+    reduce_fn: Callable[..., Array],
+    op: Callable[[Array, Array], Array],
+    x: Array,
+    axes: tuple[int, ...],
+) -> Array:
+    """Reduces axes by an operation for which order does not matter and 0 is neutral.
+
+    Compilers turn a reduction of the last axis into a loop that takes one element at a time.
+    Here rows of 64 are met by whole vectors, and the last 64 by halves.
+
+    Args:
+      reduce_fn: (x, axes) -> x without axes.
+      op: the same for two operands.
+      x: at least one element.
+      axes: axes to reduce.
+
+    Returns:
+      x without axes; the last axis stays, 1 long, if it is one of them.
+    """
+    last = x.ndim - 1
+    if last not in axes:
+        return reduce_fn(x, axes)
+    size = x.shape[last]
+    if size > 2 * ROW:
+        x = lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * last + [(0, -size % ROW, 0)])
+        x = lax.reshape(x, (*x.shape[:last], -(-size // ROW), ROW))
+        return halved(op, reduce_fn(x, axes))
+    return halved(op, reduce_fn(x, tuple(a for a in axes if a != last)))
+
+
+def halved(op: Callable[[Array, Array], Array], x: Array) -> Array:
+    """Reduces the last axis to length 1: its first half meets its second, until one is left."""
+    rest = []
+    while (size := x.shape[-1]) > 1:
+        half = size // 2
+        if size % 2:
+            rest.append(lax.slice_in_dim(x, size - 1, size, axis=-1))
+        low = lax.slice_in_dim(x, 0, half, axis=-1)
+        x = op(low, lax.slice_in_dim(x, half, 2 * half, axis=-1))
+    return functools.reduce(op, rest, x)
+
+
+def power(x: Array, axes: Sequence[int]) -> Array:
+    """2^e along axes (see `binade`): float32 → float64, axes 1 long."""
+    return power_of(binade(x, axes))
+
+
+def power_of(bits: Array) -> Array:
+    """2^e from its bits as a float32: int32 → float64."""
+    return widen(lax.bitcast_convert_type(bits, F32))
+
+
+def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:
+    """Rounds to the nearest multiple of 2^(e - bits), ties to even.
+
+    1.5 * 2^52 units, added, leave no room for smaller bits. They are subtracted again, hidden from
+    the compiler, which would cancel the two.
+
+    Args:
+      x: float32.
+      power: float64, 2^e, broadcastable to x.
+      bits: see above.
+      opaque: run-time scalars.
+
+    Returns:
+      float64 of the shape of x; infinities and NaN stay.
+    """
+    shift = power * np.float64(1.5 * 2.0 ** (52 - bits))
+    return (widen(x) + shift) - hidden(shift, opaque)
