@@ -5,7 +5,7 @@ stands in `inside`; what judges, in `checks` and `artifacts`, is pure.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as joined
 from itertools import islice
@@ -23,9 +23,11 @@ from rlkjax.audit.artifacts import (
     Kept,
 )
 from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record, Watcher
+from rlkjax.audit.head import Head, origin_of
 from rlkjax.audit.inside import lines_inside, names_inside, read_inside
 from rlkjax.audit.ledger import EMPTY, Chain
 from rlkjax.audit.tree import Frontier
+from rlkjax.audit.trust import Trusted
 from rlkjax.audit.watchers import ALL, Checkpoints, Inputs, Segments
 from rlkjax.errors import ConsistencyError, InputError
 
@@ -79,13 +81,30 @@ class _Found:
         return (*self._listed, Finding(LEDGER, None, "number of findings", "0", got))
 
 
-def verify_run(folder: Path, *, chain: str | None = None) -> Report:
+class _Walked(NamedTuple):
+    """What one pass over the ledger leaves behind.
+
+    Attributes:
+      end: where the ledger ends.
+      tree: over its records.
+      whole: whether every line could be read.
+      past: the heads that it had at the sizes that were asked for.
+    """
+
+    end: Chain
+    tree: Frontier
+    whole: bool
+    past: dict[int, Head]
+
+
+def verify_run(folder: Path, *, chain: str | None = None, heads: Sequence[Trusted] = ()) -> Report:
     """Checks every byte that the ledger of a run speaks of.
 
     Args:
       folder: the run folder.
       chain: 64 hex digits that the chain must end in, as the run printed them. Only with them can
         records that are missing at the very end be told from a shorter run.
+      heads: heads from elsewhere, which the ledger must have or have had.
 
     Returns:
       The report; damage of any kind is a finding in it.
@@ -110,7 +129,8 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
         inputs,
         *_kept_watchers(folder, kept or Kept(), found),
     ]
-    end, tree, whole = _walk(_ledger(folder, found), order, watchers, found)
+    sizes = {each.head.size for each in heads}
+    end, tree, whole, past = _walk(_ledger(folder, found), sizes, order, [*watchers], found=found)
     # A line that cannot be read breaks the order; its own finding says so already.
     if whole and end.count:
         found.add(order.end())
@@ -123,6 +143,8 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
         found.add(watcher.end())
     if chain is not None and chain != end.head:
         found.add([Finding(LEDGER, None, "chain at the end", chain, end.head)])
+    for each in heads:
+        found.add(_check_head(each, past.get(each.head.size), end.count))
     last = order.last
     halted = last if last.get("kind") == "halt" else None
     uncovered = tuple(_uncovered(folder, inputs.named))
@@ -130,18 +152,23 @@ def verify_run(folder: Path, *, chain: str | None = None) -> Report:
 
 
 def _walk(
-    lines: Iterator[bytes], order: checks.Order, watchers: list[Watcher], found: _Found
-) -> tuple[Chain, Frontier, bool]:
-    """Shows every record to all that watch.
-
-    Returns:
-      Where the ledger ends, the tree over its records, and whether every line could be read.
-    """
-    end, tree, whole = EMPTY, Frontier(), True
+    lines: Iterator[bytes],
+    sizes: Collection[int],
+    order: checks.Order,
+    watchers: Sequence[Watcher],
+    *,
+    found: _Found,
+) -> _Walked:
+    """Shows every record to all that watch."""
+    end, tree, whole, origin = EMPTY, Frontier(), True, ""
+    past = {}
     for number, line in enumerate(lines):
         record, end, findings = checks.link(end, line, number)
         found.add(findings)
         tree = tree.add(bytes.fromhex(end.head))
+        origin = origin or origin_of(line)
+        if tree.size in sizes:
+            past[tree.size] = Head(origin, tree.size, tree.root().hex(), end.head, end.bits)
         if record is None:
             whole = False
             continue
@@ -149,7 +176,21 @@ def _walk(
         found.add(out_of_order if whole else ())
         for watcher in watchers:
             found.add(watcher.see(record))
-    return end, tree, whole
+    return _Walked(end, tree, whole, past)
+
+
+def _check_head(trusted: Trusted, own: Head | None, count: int) -> list[Finding]:
+    """Whether the ledger has, or had when it was shorter, a head that was kept elsewhere."""
+    want = "a signature of every key"
+    findings = [Finding(trusted.file, None, "signature", want, each) for each in trusted.problems]
+    if own is None:
+        want = f"{trusted.head.size}, as {trusted.file} says"
+        return [*findings, Finding(LEDGER, None, "number of records", want, str(count))]
+    return findings + [
+        Finding(LEDGER, None, f"{key} of the first {own.size} records", str(a), str(b))
+        for key, a, b in zip(Head._fields, trusted.head, own, strict=True)
+        if a != b
+    ]
 
 
 def _ledger(folder: Path, found: _Found) -> Iterator[bytes]:
