@@ -88,10 +88,19 @@ def make_recompute(
     like = {"train": train, "world": world, "world_after": world, "after": train}
     like |= {"segment": segment, "rescored": rescored, "advantages": advantages}
     computed = Stages(*map(transform, stages))
-    return Recompute(like, lambda trees: _run(computed, trees), config.audit.tolerance)
+    return Recompute(like, lambda trees: run_stages(computed, trees), config.audit.tolerance)
 
 
-def _run(stages: Stages, given: Trees) -> Trees:
+def run_stages(stages: Stages, given: Trees) -> Trees:
+    """All stages of an iteration, each from what the fast path gave to it.
+
+    Args:
+      stages: as functions or as programs.
+      given: the trees of `INPUTS`, and those that the fast path's stages made.
+
+    Returns:
+      The trees of `STAGES`.
+    """
     train, segment = given["train"], given["segment"]
     world, rolled, _ = stages.rollout(train.policy, given["world"])
     after, _ = stages.update(train, segment, given["rescored"], given["advantages"])
@@ -156,7 +165,7 @@ def judge(recompute: Recompute, iteration: int, given: Fields) -> Judgement:
         for name in expected
         for path, values in tolerance.measure_all(expected[name], got[name]).items()
     }
-    bounds = {key: _limit(recompute.tolerance, key, given[key]) for key in measured}
+    bounds = {key: limit_of(recompute.tolerance, key, given[key]) for key in measured}
     leaves = merkle.segment_leaves(expected["segment"], iteration)
     return Judgement(
         segment=merkle.root(leaves).hex(),
@@ -188,8 +197,17 @@ def first_difference(
     return None, None
 
 
-def _limit(wanted: ToleranceConfig, key: str, array: np.ndarray) -> Limit:
-    """The threshold of a buffer: whatever is no float, so every episode end, must be equal."""
+def limit_of(wanted: ToleranceConfig, key: str, array: np.ndarray) -> Limit:
+    """The threshold of a buffer.
+
+    Args:
+      wanted: thresholds of the config.
+      key: "segment/reward" and so on.
+      array: the buffer.
+
+    Returns:
+      The limit; whatever is no float, so every episode end, must be equal.
+    """
     tree, _, path = key.partition("/")
     if array.dtype.kind != "f":
         return tolerance.EQUAL
