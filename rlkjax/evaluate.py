@@ -16,6 +16,23 @@ from vimejax.types import Environment, State
 Carry = tuple[State, Array, Episodes, Array, Array]  # state, obs, totals, still running, step
 
 
+def episode_keys(config: Config, number: Array) -> Array:
+    """The keys of the episodes of one evaluation.
+
+    Args:
+      config: number of episodes, and the seed.
+      number: [] uint32, of the evaluation.
+
+    Returns:
+      [E] typed keys, each the first episode of an environment that no other evaluation has.
+    """
+    episodes = config.evaluation.episodes
+    run = keys.run_key(config.seed, keys.Stream.EVALUATE)
+    index = number * jnp.uint32(episodes) + jnp.arange(episodes, dtype=jnp.uint32)
+    environments = jax.vmap(keys.environment_key, (None, 0))(run, index)
+    return jax.vmap(keys.episode_key, (0, None))(environments, jnp.int32(0))
+
+
 def make_evaluate(
     config: Config, policy: Policy, env: Environment
 ) -> Callable[[PolicyState, Array], Episodes]:
@@ -33,14 +50,8 @@ def make_evaluate(
     """
     episodes = config.evaluation.episodes
 
-    def episode_keys(number: Array) -> Array:
-        run = keys.run_key(config.seed, keys.Stream.EVALUATE)
-        index = number * jnp.uint32(episodes) + jnp.arange(episodes, dtype=jnp.uint32)
-        environments = jax.vmap(keys.environment_key, (None, 0))(run, index)
-        return jax.vmap(keys.episode_key, (0, None))(environments, jnp.int32(0))
-
     def evaluate(state: PolicyState, number: Array) -> Episodes:
-        episode = episode_keys(number)
+        episode = episode_keys(config, number)
 
         def going(carry: Carry) -> Array:
             return jnp.any(carry[3])

@@ -74,7 +74,21 @@ def _check(task: str, backend: str) -> None:
     refuse_wide_types("brax")
 
 
-def _build(task: str, backend: str, dt: float | None, substeps: int | None) -> Any:
+def build(task: str, backend: str, dt: float | None, substeps: int | None) -> Any:
+    """Brax's own environment, under its own names.
+
+    Args:
+      task: one of `TASKS`.
+      backend: one of the task's backends.
+      dt: seconds of one physics substep; None for the task's own.
+      substeps: physics substeps in one step; None for the task's own.
+
+    Returns:
+      A `brax.envs.base.PipelineEnv`.
+
+    Raises:
+      EngineError: Brax is missing.
+    """
     envs = _load()
     options = {} if substeps is None else {"n_frames": substeps}
     with quiet(), no_log_file():
@@ -110,7 +124,7 @@ def make(
     backend = DEFAULT_BACKEND if backend is None else backend
     _check(task, backend)
     check_clock(f"brax/{task}", 1.0 if dt is None else dt, 1 if substeps is None else substeps)
-    engine = _build(task, backend, dt, substeps)
+    engine = build(task, backend, dt, substeps)
 
     def reset(key: Array) -> tuple[Any, Timestep]:
         with quiet():

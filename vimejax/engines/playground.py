@@ -52,7 +52,23 @@ def _check(package: ModuleType, task: str, backend: str) -> None:
         )
 
 
-def _build(task: str, backend: str, dt: float | None, substeps: int | None) -> Any:
+def build(task: str, backend: str, dt: float | None, substeps: int | None) -> Any:
+    """The package's own environment, under its own names.
+
+    Args:
+      task: one of the package's names.
+      backend: one of `BACKENDS`.
+      dt: seconds of one physics substep; None for the task's own.
+      substeps: physics substeps in one step; None for the task's own.
+
+    Returns:
+      A `mujoco_playground._src.mjx_env.MjxEnv`.
+
+    Raises:
+      EngineError: the package or its robot models are missing.
+      UnknownTaskError: no task of that name.
+      SpecError: no such backend.
+    """
     package = _load()
     _check(package, task, backend)
     usual = package.get_default_config(task)
@@ -94,7 +110,7 @@ def make(
     refuse_wide_types("playground")
     name = f"playground/{task}"
     check_clock(name, 1.0 if dt is None else dt, 1 if substeps is None else substeps)
-    engine = _build(task, BACKENDS[0] if backend is None else backend, dt, substeps)
+    engine = build(task, BACKENDS[0] if backend is None else backend, dt, substeps)
 
     def reset(key: Array) -> tuple[Any, Timestep]:
         with quiet():

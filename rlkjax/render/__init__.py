@@ -1,0 +1,7 @@
+"""One episode as bodies that move.
+
+trajectory   a run's policy plays one evaluation episode; poses of all bodies by step
+meshes       solids as polygons
+film         poses and polygons as plain data for a viewer, and the camera that sees them
+still        one frame as shaded polygons in a plane
+"""
