@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlkjax import cli
 from rlkjax.audit.difference import Difference, Settings
-from rlkjax.audit.referee import compare_runs
+from rlkjax.audit.referee import RecomputeFn, compare_runs
 from rlkjax.errors import ConsistencyError
 
 _SHOWN = 12  # settings of one kind that are listed
@@ -50,9 +50,17 @@ def main(arguments: Sequence[str]) -> int:
       ConsistencyError: files that were read are damaged.
     """
     options = parser().parse_args(arguments)
-    found = compare_runs(options.a, options.b)
+    found = compare_runs(options.a, options.b, recompute=_recompute(options.replay))
     print(json.dumps(found.as_json()) if options.json else as_text(found))
     return 0 if found.equal else ConsistencyError.exit_status
+
+
+def _recompute(wanted: bool) -> RecomputeFn | None:
+    if not wanted:
+        return None
+    from rlkjax.witness.hearing import hear  # late: imports JAX, which files alone do not need
+
+    return hear
 
 
 def as_text(found: Difference) -> str:

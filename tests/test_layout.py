@@ -57,7 +57,8 @@ LEVELS = {
         "replay": 11,
         "prove": 11,
         "verify": 12,
-        "diff": 11,
+        "witness": 11,
+        "diff": 12,
         "compare": 12,
     },
     "vimejax": {
@@ -85,6 +86,8 @@ LATE = {
     "rlkjax/report/__main__.py",
     "rlkjax/report/loggers.py",
     "rlkjax/certify.py",
+    "rlkjax/diff.py",
+    "rlkjax/witness/worker.py",
     "rlkjax/golden.py",
     "rlkjax/train.py",
     "rlkjax/verify.py",

@@ -143,6 +143,8 @@ def _of_suspects(found: tuple[Suspect, ...], evidence: Evidence) -> Cause:
     """The class where settings differ: certain where they all are of one class."""
     kinds = list(dict.fromkeys(each.kind for each in found))
     first = [each for each in found if each.kind == kinds[0]]
+    if kinds[0] == "reduction order":  # one number of workers, however many entries tell of it
+        first = [each for each in first if each.entry.key == "cpu.threads"] or first[:1]
     text = "; ".join(_said(each.entry) for each in first[:4])
     if len(first) > 4:
         text += f"; and {len(first) - 4} more"
@@ -157,12 +159,12 @@ def _of_suspects(found: tuple[Suspect, ...], evidence: Evidence) -> Cause:
     else:
         text += ": no other setting that can move bits differs by this place"
     if evidence.operation is not None:
-        text += f". {_of_operation(evidence.operation).capitalize()}"
+        text += f". Computed again, {_of_operation(evidence.operation)}"
     return _cause(kinds[0], text, found, certain=not others)
 
 
 def _of_operation(operation: Operation) -> str:
-    by_itself = f", which is {operation.cause}" if operation.cause != "unknown" else ""
+    by_itself = f", by itself a matter of {operation.cause}" if operation.cause != "unknown" else ""
     return (
         f"the first operation that differs on equal operands is {operation.primitive} at "
         f"{operation.line}{by_itself}"

@@ -24,8 +24,12 @@ from rlkjax.errors import ConsistencyError, InputError
 
 TAIL = 1 << 16
 NOT_KEPT = (
-    "the buffers of this stage were not kept by both runs, so the ledgers lead no further; "
-    "--replay recomputes them (audit.keep_segments keeps those of rollouts)"
+    "the buffers of this stage were not kept by both runs, so the ledgers lead no further; run "
+    "with --replay to compute them again (audit.keep_segments keeps those of rollouts)"
+)
+NOT_REPEATED = (
+    "the buffers of this stage were not kept, and not both runs can be repeated here, so the "
+    "element cannot be told"
 )
 
 
@@ -243,14 +247,15 @@ def _deeper(
     folders: Folders, steps: tuple[Step, Step], stage: str, recompute: RecomputeFn | None
 ) -> _Found:
     """From the stage to the element: by kept files, and by a replay where one is asked for."""
-    pairs = [_kept(folder, step, stage) for folder, step in zip(folders, steps, strict=True)]
-    found = _element(pairs[0], pairs[1], stage)
+    buffers = [_kept(folder, step, stage) for folder, step in zip(folders, steps, strict=True)]
     if recompute is None:
-        return found
+        return _element(buffers[0], buffers[1], stage)
     again = recompute(folders, steps[0].record["iteration"], stage)
-    if found.place is None:
-        found = _element(*again.fields, stage)
-    notes = again.notes if found.place else (*again.notes, *found.notes)
+    for side, state in enumerate(again.states):
+        if buffers[side] is None and state == "equal":
+            buffers[side] = again.fields[side]
+    found = _element(buffers[0], buffers[1], stage)
+    notes = again.notes if found.place else (*again.notes, NOT_REPEATED)
     return found._replace(states=again.states, operation=again.operation, notes=notes)
 
 

@@ -3,5 +3,6 @@
 blame.py      first_differing_operation(fn_a, fn_b, *args): for users
 walk.py       two programs in step, into loops and branches, to the first result that differs
 levels.py     a traced program as levels of equations: one for each body of a loop or branch
+lines.py      the line that the user wrote
 mechanism.py  what the values of an operation show: order, contraction, precision, library
 """

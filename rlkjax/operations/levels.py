@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from rlkjax.certificates import COLUMN
 from rlkjax.exact import compat
 from rlkjax.exact.certificate import parameters
+from rlkjax.operations.lines import user_line
 
 Values = list[np.ndarray]
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -295,7 +295,7 @@ def _describe(eqn: Any, operands: tuple[Ref, ...]) -> Equation:
     axes = params.get("dimension_numbers") if name == "dot_general" else params.get("axes")
     return Equation(
         primitive=name,
-        line=COLUMN.sub(r"\1", compat.source_line(eqn)),
+        line=user_line(eqn),
         text=parameters(params),
         operands=operands,
         dtypes=tuple(getattr(v.aval, "dtype", np.dtype(bool)).name for v in eqn.outvars),

@@ -1,0 +1,179 @@
+"""A run's own process, with the flags, variables and threads that its fingerprint names."""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlkjax.errors import MachineError
+from rlkjax.operations.levels import Equation, Ref, Values
+from rlkjax.operations.levels import Path as LevelPath
+from rlkjax.platform import flags
+
+ROOT = Path(__file__).resolve().parents[2]
+_DROPPED = ("XLA_FLAGS", "JAX_PLATFORMS", "PJRT_NPROC", "NPROC")
+_VARIABLE = "environment."
+_HIDDEN = "<path>"  # what a fingerprint writes for a path
+
+
+def environment_of(
+    fingerprint: Mapping[str, Any], outside: Mapping[str, str], *, threads: int | None
+) -> dict[str, str]:
+    """The variables under which a run is computed again.
+
+    Args:
+      fingerprint: of the run.
+      outside: variables of this process.
+      threads: worker threads that the run's config pins, if it does.
+
+    Returns:
+      Variables: those of this process, but for what the fingerprint names.
+    """
+    recorded = {
+        key.removeprefix(_VARIABLE): str(value)
+        for key, value in fingerprint.items()
+        if key.startswith(_VARIABLE) and _HIDDEN not in str(value)
+    }
+    kept = {name: text for name, text in outside.items() if name not in _DROPPED}
+    words = [each for each in str(fingerprint.get("xla.flags", "")).split() if _HIDDEN not in each]
+    made = {**kept, **recorded, "XLA_FLAGS": " ".join(words)}
+    made.pop("JAX_PLATFORMS", None)
+    workers = str(fingerprint.get("cpu.threads", ""))
+    if threads is None and workers.isdecimal():
+        made[flags.THREADS] = workers
+    path = os.pathsep.join([str(ROOT), outside.get("PYTHONPATH", "")])
+    return {**made, "PYTHONPATH": path.strip(os.pathsep)}
+
+
+class Witness:
+    """Answers for one run, from a process of its own."""
+
+    def __init__(self, folder: Path, iteration: int, stage: str, *, variables: dict[str, str]):
+        """Starts the process and asks for an iteration; `testimony` waits for the answer.
+
+        Args:
+          folder: the run folder.
+          iteration: that is to be computed again.
+          stage: whose buffers are asked for.
+          variables: as `environment_of` gives them.
+
+        Raises:
+          MachineError: the process cannot be started.
+        """
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "rlkjax.witness.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=variables,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise MachineError(
+                f"run {folder}: a process for it could not be started ({error}); free memory"
+            ) from None
+        self._name = str(folder)
+        self._send((str(folder), iteration, stage))
+
+    def testimony(self) -> Any:
+        """Waits for the iteration.
+
+        Returns:
+          A `testimony.Testimony`.
+
+        Raises:
+          MachineError: the run cannot be computed here.
+        """
+        return self._receive()
+
+    def ask(self, apart: bool, method: str, *arguments: Any) -> Any:
+        """Asks the stage's program.
+
+        Args:
+          apart: whether each equation has a program of its own.
+          method: of `operations.levels.Program`.
+          *arguments: of the method.
+
+        Returns:
+          What the method returns.
+
+        Raises:
+          MachineError: the process has ended.
+        """
+        self._send((apart, method, arguments))
+        return self._receive()
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream:
+                    stream.close()
+
+    def _send(self, question: object) -> None:
+        try:
+            if self._process.stdin:
+                pickle.dump(question, self._process.stdin)
+                self._process.stdin.flush()
+        except OSError:
+            raise self._ended() from None
+
+    def _receive(self) -> Any:
+        try:
+            refused, answer = pickle.load(self._process.stdout)  # type: ignore[arg-type]
+        except (EOFError, pickle.UnpicklingError):
+            raise self._ended() from None
+        if refused is not None:
+            raise MachineError(f"run {self._name} cannot be computed here: {answer}")
+        return answer
+
+    def _ended(self) -> MachineError:
+        return MachineError(
+            f"run {self._name}: its process ended with status {self._process.wait()}, want an "
+            "answer; see its message above"
+        )
+
+
+class Asked:
+    """The program of a witness, as `operations.walk` asks for it."""
+
+    def __init__(self, witness: Witness, apart: bool) -> None:
+        """Takes a witness.
+
+        Args:
+          witness: who is asked.
+          apart: whether each equation has a program of its own.
+        """
+        self._witness, self._apart = witness, apart
+        self._outlines: dict[LevelPath, Any] = {}
+
+    def outline(self, path: LevelPath) -> tuple[tuple[Equation, ...], tuple[Ref, ...], Values]:
+        """As `Program.outline`.
+
+        Args:
+          path: the level.
+
+        Returns:
+          Equations, where results come from, constants.
+        """
+        if path not in self._outlines:
+            self._outlines[path] = self._witness.ask(self._apart, "outline", path)
+        return self._outlines[path]
+
+    def evaluate(self, path: LevelPath, inputs: Values) -> list[Values]:
+        """As `Program.evaluate`.
+
+        Args:
+          path: the level.
+          inputs: its inputs.
+
+        Returns:
+          All results.
+        """
+        return self._witness.ask(self._apart, "evaluate", path, inputs)
