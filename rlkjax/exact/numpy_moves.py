@@ -222,6 +222,11 @@ def logical_right(x: Value, steps: Value) -> Value:
     return (x.view(unsigned) >> steps.view(unsigned)).view(x.dtype)
 
 
+def ones(x: Value) -> Value:
+    """Number of bits that are 1; NumPy itself counts those of |x|."""
+    return np.bitwise_count(x.view(np.dtype(f"u{x.dtype.itemsize}"))).astype(x.dtype)
+
+
 def leading_zeros(x: Value) -> Value:
     """Number of zero bits above the highest one."""
     width = 8 * x.dtype.itemsize
@@ -312,7 +317,7 @@ MOVES: dict[str, Move] = {
     "shift_left": shifted(np.left_shift, False),
     "shift_right_logical": shifted(logical_right, False),
     "shift_right_arithmetic": shifted(np.right_shift, True),
-    "population_count": lambda p, a: [np.bitwise_count(a[0]).astype(a[0].dtype)],
+    "population_count": simple(ones),
     "clz": simple(leading_zeros),
     "select_n": select_n,
 } | numpy_random.MOVES

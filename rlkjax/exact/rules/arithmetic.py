@@ -38,6 +38,16 @@ def integer_pow(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return [ops.div(ops.fill(one, x), result) if power < 0 else result]
 
 
+def polynomial(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Horner's rule from the highest coefficient, each product and each sum rounded."""
+    x, *coefficients = args
+    aval = eqn.outvars[0].aval
+    total, *rest = (ops.fill(c, aval) for c in reversed(coefficients))
+    for value in rest:
+        total = ops.add(ops.mul(total, ops.fill(x, aval)), value)
+    return [total]
+
+
 def sqrt(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """Square root."""
     return [ops.sqrt(args[0])]
@@ -64,6 +74,7 @@ def rules() -> dict[str, Rule]:
         "square": square,
         "integer_pow": integer_pow,
         "one_minus_square": one_minus_square,
+        "polynomial": polynomial,
         "sqrt": sqrt,
         "convert_element_type": convert,
         "bitcast_convert_type": bitcast,

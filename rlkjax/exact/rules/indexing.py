@@ -59,5 +59,6 @@ def rules() -> dict[str, Rule]:
     table |= {name: Rule("moved", same) for name in SAME.split()}
     table |= {name: Rule("moved", extreme) for name in ("reduce_max", "reduce_min")}
     table |= {"sort": Rule("moved", ordered), "empty": Rule("moved", empty)}
+    table["empty2"] = Rule("moved", empty)
     table |= {name: Rule("moved", by_total_order) for name in ("top_k", "eq_to", "lt_to", "le_to")}
     return table | {"platform_index": Rule("control", platform_index)}

@@ -1,197 +1,204 @@
-"""Random programs over the table of rules, for the comparison of `exact` with its reference."""
+"""Random programs over the table of rules, for the comparison of `exact` with its reference.
+
+A program is a block: a list of nodes that each add one array to those before. A node is an
+operation, or control flow around a block.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from exact_ops import OPS
+from hypothesis import strategies as st
 from jax import lax
 
 Array = jax.Array
-Op = tuple[int, Callable[..., Array]]
+Shape = tuple[int, int]
+Body = Callable[[Array], Array]
 
 EDGES = np.array(
     [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -2.5, 1e-38, -1e-39, 1e-44, 3e38, -3e38, 2.0**-126, 2.0**24]
     + [np.inf, -np.inf, np.nan, 88.7, -103.0, 1.0000001, 0.99999994, 1e5, 7e-5, 0.1],
     np.float32,
 )
+SHAPES: list[Shape] = [(1, 1), (2, 3), (5, 4), (8, 17), (1, 7), (6, 1), (3, 33)]
+EMPTY: list[Shape] = [(0, 3), (4, 0), (0, 0)]
 
 
-def scan_rows(x: Array) -> Array:
-    """A loop with a float carry, from the end."""
+class Node(NamedTuple):
+    """One step of a program.
 
-    def body(carry: Array, row: Array) -> tuple[Array, Array]:
-        carry = carry * 0.5 + row
-        return carry, carry * row
-
-    carry, ys = lax.scan(body, x[0], x, reverse=True)
-    return ys + carry
-
-
-def halve_while(x: Array) -> Array:
-    """A loop whose length depends on the values."""
-    limit = jnp.minimum(jnp.sum(jnp.abs(jnp.nan_to_num(x))), 1e3)
-    _, result = lax.while_loop(
-        lambda s: (s[0] > 1.0) & (s[0] < 1e6), lambda s: (s[0] * 0.3, s[1] * 0.7), (limit, x)
-    )
-    return result
-
-
-def branch(x: Array) -> Array:
-    """One of two branches."""
-    return lax.cond(jnp.max(x) > 0.5, lambda v: v * v + 1.0, lambda v: v - 0.25, x)
-
-
-def mixed_products(x: Array) -> Array:
-    """Products with axes in an unusual order."""
-    y = jnp.einsum("ij,kj->ik", x, x)
-    return jnp.einsum("ik,kj->ij", y, x)
-
-
-def scattered(x: Array, y: Array) -> Array:
-    """Rows added into repeated rows."""
-    where = jnp.arange(x.shape[0]) // 2
-    return x.at[where].add(y).at[-1, 0].set(y[0, 0])
-
-
-def through_integers(x: Array) -> Array:
-    """To integers, and back."""
-    return x.astype(jnp.int32).astype(jnp.float32) + (x > 0.5) + x.astype(jnp.uint8)
-
-
-def through_bits(x: Array) -> Array:
-    """The same number with its lowest bit flipped."""
-    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int32) ^ 1, jnp.float32)
-
-
-def noisy(x: Array) -> Array:
-    """Normal noise, of a key made of a value."""
-    key = jax.random.fold_in(jax.random.key(3), jnp.int32(jnp.nan_to_num(x[0, 0]) % 64.0))
-    first, second = jax.random.split(key)
-    order = jax.random.permutation(second, x.shape[0])
-    return x[order] + jax.random.normal(first, x.shape)
-
-
-def slope(x: Array) -> Array:
-    """A derivative."""
-    return jax.grad(lambda v: jnp.sum(jnp.tanh(v) * jax.nn.softmax(v)))(x)
-
-
-def sorted_pairs(x: Array) -> Array:
-    """A gather in the order of a sort, and the largest of each row."""
-    top, _ = lax.top_k(x, 1)
-    return jnp.take_along_axis(x, jnp.argsort(x, axis=0), 0) - top
-
-
-def spread(x: Array) -> Array:
-    """Mean and deviation of each row."""
-    return (x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + 1e-3)
-
-
-def decomposed(x: Array) -> Array:
-    """Cholesky factor and a triangular solve, on a matrix that is positive definite or NaN."""
-    bounded = jnp.tanh(jnp.nan_to_num(x))
-    low = jnp.linalg.cholesky(bounded @ bounded.T + jnp.eye(len(x)))
-    return jax.scipy.linalg.solve_triangular(low, bounded, lower=True)
-
-
-OPS: dict[str, Op] = {
-    "add": (2, jnp.add),
-    "sub": (2, jnp.subtract),
-    "mul": (2, jnp.multiply),
-    "muladd": (3, lambda x, y, z: x * y + z),
-    "mulsub": (3, lambda x, y, z: z - x * y),
-    "div": (2, jnp.divide),
-    "div_scalar": (1, lambda x: x / 3.0 + 0.0),
-    "div_row": (1, lambda x: x / x[0]),
-    "pow": (2, jnp.power),
-    "atan2": (2, jnp.arctan2),
-    "rem": (2, jnp.fmod),
-    "max": (2, jnp.maximum),
-    "min": (2, jnp.minimum),
-    "where": (3, lambda x, y, z: jnp.where(x <= y, z, -x)),
-    "nextafter": (2, jnp.nextafter),
-    "scatter": (2, scattered),
-    "dot": (2, lambda x, y: (x @ y.T) @ y),
-    "einsum": (1, mixed_products),
-    "neg": (1, jnp.negative),
-    "square": (1, jnp.square),
-    "cube": (1, lambda x: x**3),
-    "inverse_square": (1, lambda x: x**-2),
-    "clip": (1, lambda x: jnp.clip(x, -0.75, 2.0)),
-    "round": (1, lambda x: jnp.round(x) + jnp.floor(x) - jnp.ceil(x)),
-    "sign": (1, jnp.sign),
-    "integers": (1, through_integers),
-    "bits": (1, through_bits),
-    "sum": (1, lambda x: x - x.sum()),
-    "sum_rows": (1, lambda x: x * x.sum(1, keepdims=True)),
-    "prod": (1, lambda x: x + x.prod(0)),
-    "cumsum": (1, lambda x: jnp.cumsum(x, 1) - lax.cumsum(x, 0, reverse=True)),
-    "cummax": (1, lambda x: lax.cummax(x, 0) + lax.cummin(x, 1)),
-    "extremes": (1, lambda x: x.max(1, keepdims=True) - x.min(0)),
-    "arg": (1, lambda x: x + x.argmax(1)[:, None] - x.argmin(0)),
-    "sort": (1, sorted_pairs),
-    "roll": (1, lambda x: jnp.roll(x, 1, 0)[::-1]),
-    "pad": (1, lambda x: lax.pad(x, 0.5, ((1, -1, 0), (-1, 1, 0)))),
-    "take": (1, lambda x: jnp.take(x, jnp.array([0, 7, -1]), 1, mode="fill")[:, :1] + x),
-    "slice": (1, lambda x: lax.dynamic_slice(x, (0, jnp.int32(x[0, 0] > 0)), x.shape)),
-    "softmax": (1, jax.nn.softmax),
-    "logsumexp": (1, lambda x: x - jax.nn.logsumexp(x)),
-    "spread": (1, spread),
-    "slope": (1, slope),
-    "erf_inv": (1, lambda x: jax.scipy.special.erfinv(jnp.clip(x, -1.0, 1.0))),
-    "scan": (1, scan_rows),
-    "while": (1, halve_while),
-    "cond": (1, branch),
-    "noise": (1, noisy),
-    "linear": (1, decomposed),
-    "vmap": (1, lambda x: jax.vmap(lambda r: r / (1.0 + jnp.sum(r * r)))(x)),
-    "checkpoint": (1, jax.checkpoint(lambda x: jnp.sin(x) * x)),
-}
-for _name in [
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "tanh",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "arcsinh",
-    "arccosh",
-    "arctanh",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sqrt",
-    "cbrt",
-    "exp2",
-]:
-    OPS[_name] = (1, getattr(jnp, _name))
-OPS["logistic"] = (1, jax.nn.sigmoid)
-OPS["rsqrt"] = (1, lax.rsqrt)
-OPS["erf"] = (1, lax.erf)
-
-
-def program(steps: Sequence[tuple[str, tuple[int, ...]]]) -> Callable[..., list[Array]]:
-    """The program that applies operations one after the other to a growing list of arrays.
-
-    Args:
-      steps: (name of the operation, numbers that choose its operands).
-
-    Returns:
-      [N, M] float32 arrays -> every array that was made.
+    Attributes:
+      name: key of `OPS` or of `FLOWS`.
+      choices: numbers that choose operands, lengths and branches.
+      blocks: what control flow is around.
     """
 
+    name: str
+    choices: tuple[int, int, int]
+    blocks: tuple[tuple["Node", ...], ...] = ()
+
+
+def scan(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A loop of 0 to 3 steps, from either end; every step's state counts."""
+
+    def step(carry: Array, row: Array) -> tuple[Array, Array]:
+        carry = bodies[0](carry * 0.5 + row)
+        return carry, carry - row
+
+    rows = jnp.arange(choice % 4, dtype=jnp.float32)
+    last, states = lax.scan(step, x, rows, reverse=choice > 4)
+    return last + states.sum(0)
+
+
+def while_loop(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A loop whose length, 0 to 3, depends on the values."""
+    steps = jnp.sum(x > 0.5).astype(jnp.int32) % 4
+    return lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, bodies[0](s[1])), (steps, x))[1]
+
+
+def cond(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """One of two branches."""
+    return lax.cond(jnp.sum(x > 0.0) % 2 == choice % 2, bodies[0], bodies[1], x)
+
+
+def switch(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """One of three branches, by an index that may lie outside."""
+    index = jnp.sum(x > 0.0).astype(jnp.int32) - choice
+    return lax.switch(index, [bodies[0], jnp.negative, bodies[1]], x)
+
+
+def remat(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A body that a derivative would compute again."""
+    return jax.checkpoint(bodies[0])(x)
+
+
+def custom_jvp(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A function whose forward derivative is another body."""
+    fn = jax.custom_jvp(bodies[0])
+    fn.defjvp(lambda primals, tangents: (bodies[0](*primals), bodies[1](*tangents)))
+    value, slope = jax.jvp(fn, (x,), (x * 0.5,))
+    return fn(value) + slope
+
+
+def custom_vjp(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A function whose backward rule is another body."""
+    fn = jax.custom_vjp(bodies[0])
+    fn.defvjp(lambda v: (bodies[0](v), v), lambda v, g: (bodies[1](v) * g,))
+    value, back = jax.vjp(fn, x)
+    return fn(value) + back(x)[0]
+
+
+def vmap(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """The body for two arrays at once."""
+    return jax.vmap(bodies[0])(jnp.stack([x, -x]))[choice % 2]
+
+
+def jit(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """A call."""
+    return jax.jit(bodies[0])(x)
+
+
+def grad(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """The derivative of the sum of a smooth body."""
+    return jax.grad(lambda v: jnp.sum(bodies[0](v)))(x)
+
+
+def jvp(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """The derivative of a smooth body along x."""
+    return jax.jvp(bodies[0], (x,), (x,))[1]
+
+
+FLOWS: dict[str, tuple[int, Callable[[Sequence[Body], Array, int], Array]]] = {
+    "flow scan": (1, scan),
+    "flow while": (1, while_loop),
+    "flow cond": (2, cond),
+    "flow switch": (2, switch),
+    "flow remat": (1, remat),
+    "flow custom_jvp": (2, custom_jvp),
+    "flow custom_vjp": (2, custom_vjp),
+    "flow vmap": (1, vmap),
+    "flow jit": (1, jit),
+}
+DERIVED: dict[str, tuple[int, Callable[[Sequence[Body], Array, int], Array]]] = {
+    "flow grad": (1, grad),
+    "flow jvp": (1, jvp),
+}
+
+
+def apply(node: Node, values: Sequence[Array]) -> Array:
+    """The array that a node adds; an operation that needs elements passes an empty array on."""
+    first = values[node.choices[0] % len(values)]
+    if node.name in OPS:
+        op = OPS[node.name]
+        if op.full and first.size == 0:
+            return first
+        return op.fn(*(values[c % len(values)] for c in node.choices[: op.arity]))
+    _, flow = (FLOWS | DERIVED)[node.name]
+    return flow([body_of(block) for block in node.blocks], first, node.choices[1])
+
+
+def body_of(block: Sequence[Node]) -> Body:
+    """A block as a function of one array."""
+    return lambda x: run_block(block, [x])[-1]
+
+
+def run_block(block: Sequence[Node], values: Sequence[Array]) -> list[Array]:
+    """The arrays of a block, its inputs first."""
+    values = list(values)
+    for node in block:
+        values.append(apply(node, values))
+    return values
+
+
+def program(block: Sequence[Node]) -> Callable[..., list[Array]]:
+    """The program of a block: [N, M] float32 arrays -> every array that was made."""
+
     def run(*inputs: Array) -> list[Any]:
-        values = list(inputs)
-        for name, choices in steps:
-            arity, fn = OPS[name]
-            operands = [values[c % len(values)] for c in choices[:arity]]
-            values.append(fn(*operands))
-        return values[len(inputs) :]
+        return run_block(block, inputs)[len(inputs) :]
 
     return run
+
+
+CHOICES = st.tuples(*[st.integers(0, 8)] * 3)
+
+
+def operations(smooth: bool) -> st.SearchStrategy[Node]:
+    """A node that is an operation."""
+    names = sorted(n for n, op in OPS.items() if op.smooth or not smooth)
+    return st.builds(Node, st.sampled_from(names), CHOICES)
+
+
+def nodes(depth: int, smooth: bool = False) -> st.SearchStrategy[Node]:
+    """A node with control flow nested to a depth."""
+    if depth == 0:
+        return operations(smooth)
+    inner = nodes(depth - 1, smooth)
+
+    def around(name: str, count: int, inside: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        block = st.lists(inside, min_size=1, max_size=3).map(tuple)
+        return st.builds(Node, st.just(name), CHOICES, st.tuples(*[block] * count))
+
+    flows = [around(name, count, inner) for name, (count, _) in sorted(FLOWS.items())]
+    if not smooth:
+        derived = nodes(0, smooth=True)
+        flows += [around(name, count, derived) for name, (count, _) in sorted(DERIVED.items())]
+    return operations(smooth) | st.one_of(flows)
+
+
+def blocks(depth: int) -> st.SearchStrategy[list[Node]]:
+    """A program."""
+    return st.lists(nodes(depth), min_size=1, max_size=6)
+
+
+def inputs(seed: int, shape: Shape, edge_share: float) -> list[np.ndarray]:
+    """Three arrays of normal numbers with some edge values among them."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for _ in range(3):
+        normal = rng.normal(size=shape).astype(np.float32)
+        chosen = rng.choice(EDGES, size=shape)
+        arrays.append(np.where(rng.random(shape) < edge_share, chosen, normal))
+    return arrays
