@@ -19,3 +19,7 @@ class EngineError(VimeError):
 
 class CodecError(VimeError):
     """Bytes that are no canonical encoding, or a value that has none."""
+
+
+class PurityError(VimeError):
+    """An environment used a clock, a draw that no key decides, or a 64-bit float."""

@@ -6,7 +6,7 @@ An engine is imported only when one of its tasks is asked for.
 import difflib
 from collections.abc import Callable
 
-from vimejax import wrap
+from vimejax import walls, wrap
 from vimejax.engines import brax, playground
 from vimejax.errors import SpecError, UnknownTaskError
 from vimejax.tasks import cartpole, mountain_car, noisy_point, pendulum, probes, sparse_grid
@@ -131,5 +131,6 @@ def make(
       SpecError: a number is out of range, or does not fit the task.
       EngineError: the engine is missing or cannot run the task.
     """
-    env = wrap.nan_guard(bare(name, backend=backend, dt=dt, substeps=substeps))
+    task = walls.walled(bare(name, backend=backend, dt=dt, substeps=substeps))
+    env = wrap.nan_guard(task)
     return wrap.time_limit(wrap.action_repeat(env, action_repeat), episode_length)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from vimejax import walls
 from vimejax.errors import SpecError
 from vimejax.keys import Purpose, episode_key, step_key, substep_key
 from vimejax.restart import begin, restart, select
@@ -261,8 +262,10 @@ def stream(env: Environment, num_envs: int) -> Stream:
 
     Raises:
       SpecError: `num_envs` is no integer of 1 or more, or `init` gets another number of keys.
+      PurityError: by `init` and `step`, as `walls.walled` says.
     """
     _check_count("stream", "num_envs", num_envs)
+    env = walls.walled(env)
 
     def init(environment_keys: Array) -> tuple[StreamState, Timestep]:
         if environment_keys.shape != (num_envs,):
