@@ -59,7 +59,8 @@ LEVELS = {
         "verify": 12,
         "witness": 11,
         "diff": 12,
-        "compare": 12,
+        "comparison": 11,
+        "compare": 13,
     },
     "vimejax": {
         "errors": 0,
