@@ -124,7 +124,7 @@ _FOLLOWERS: dict[str | None, tuple[str | None, ...]] = {
     "advantages": ("update", "halt"),
     "update": ("evaluation", "reference", "checkpoint", *_START_NEXT, None),
     "evaluation": ("reference", "checkpoint", *_START_NEXT, None),
-    "reference": ("acknowledge", "checkpoint", *_START_NEXT, None),
+    "reference": ("checkpoint", *_START_NEXT, None),
     "acknowledge": ("checkpoint", *_START_NEXT, None),
     "checkpoint": (*_START_NEXT, None),
     "halt": (None,),
