@@ -199,7 +199,7 @@ def _notes(parting: Parting, summaries: tuple[RunSummary, ...]) -> tuple[str, ..
             )
     if parting.evaluations:
         notes.append(
-            f"{parting.evaluations} evaluations were recorded by one run alone; they were left out"
+            f"{parting.evaluations} evaluation(s) were recorded by one run alone and left out"
         )
     graphs = _graphs(parting.genesis)
     if graphs[0] != graphs[1]:

@@ -23,6 +23,16 @@ from rlkjax.types import TrainState, WorldState
 
 Fields = dict[str, np.ndarray]
 
+# What the arguments of each stage are called, in order.
+ARGUMENTS = {
+    "init": ("seed",),
+    "rollout": ("policy", "world"),
+    "rescore": ("policy", "segment"),
+    "advantages": ("train", "segment", "rescored"),
+    "update": ("train", "segment", "rescored", "advantages"),
+    "evaluation": ("policy", "number"),
+}
+
 
 class Testimony(NamedTuple):
     """What a run's stage gives here.
@@ -93,7 +103,7 @@ def _compute(
         root = state_roots(tap.fields(train), 0)[1]
         given = (jnp.uint32(config.seed),)
         same = root == recorded["rollout"].get(iteration, {}).get("policy")
-        return _testimony(0, None, same, policy, given)
+        return Testimony(0, None, same, policy, _named(stage, given)), given
     train, world, begin = _start(folder, config, programs, iteration)
     departed = None
     for number in range(begin, iteration):
@@ -103,19 +113,16 @@ def _compute(
             departed = number
     given, fields = _stage_of(stages, train, world, iteration, stage)
     same = _root(fields, iteration, stage) == recorded[stage].get(iteration, {}).get("root")
-    return _testimony(begin, departed, same, fields, given)
+    return Testimony(begin, departed, same, fields, _named(stage, given)), given
 
 
-def _testimony(
-    start: int, departed: int | None, same: bool, fields: Fields, given: tuple[Any, ...]
-) -> tuple[Testimony, tuple[Any, ...]]:
-    inputs = [tap.fields({"argument": each}) for each in given]
-    named = {
-        f"{number}/{name.removeprefix('argument').lstrip('/')}".rstrip("/"): value
-        for number, each in enumerate(inputs)
-        for name, value in each.items()
+def _named(stage: str, given: tuple[Any, ...]) -> Fields:
+    """The arguments of a stage by path, in the order in which the stage takes them."""
+    return {
+        path: value
+        for name, each in zip(ARGUMENTS[stage], given, strict=True)
+        for path, value in tap.fields({name: each}).items()
     }
-    return Testimony(start, departed, same, fields, named), given
 
 
 def _records(folder: Path, iteration: int) -> dict[str, dict[int, dict[str, Any]]]:
