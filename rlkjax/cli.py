@@ -23,6 +23,7 @@ VERBS = {
     "train": "train a policy, every rollout hashed before it is used",
     "verify": "check a finished run from its files alone, or compute it again",
     "prove": "write a ledger's head, sign it, or prove what is in the ledger",
+    "compare": "run a config under several conditions and compare the bits",
     "diff": "name the first difference of two runs, and the class of its cause",
     "golden": "make or check the golden byte stream of each native task",
     "doctor": "find the settings of this machine that break bits",

@@ -87,6 +87,7 @@ LATE = {
     "rlkjax/report/__main__.py",
     "rlkjax/report/loggers.py",
     "rlkjax/certify.py",
+    "rlkjax/compare.py",
     "rlkjax/diff.py",
     "rlkjax/witness/worker.py",
     "rlkjax/golden.py",

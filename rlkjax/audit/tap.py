@@ -98,5 +98,5 @@ def rebuild(like: Any, named: dict[str, np.ndarray]) -> Any:
 def _generator(key: Any) -> str:
     """Name of the generator of a typed key; `key_impl` takes no bare shape, but a traced one."""
     found: list[str] = []
-    jax.eval_shape(lambda traced: found.append(jax.random.key_impl(traced)), key)
+    jax.eval_shape(lambda traced: found.append(str(jax.random.key_impl(traced))), key)
     return found[0]
