@@ -89,7 +89,7 @@ def compare_runs(
     told = _settings(folders, parting)
     known = Difference(summaries[0], summaries[1], False, told, notes=_notes(parting, summaries))
     if parting.equal:
-        return replace(known, equal=True)
+        return replace(known, equal=True, notes=(*known.notes, *_other_heads(known)))
     if END in (parting.steps[0].key, parting.steps[1].key):
         return _ended(known, parting)
     record = parting.steps[0].record
@@ -205,6 +205,14 @@ def _notes(parting: Parting, summaries: tuple[RunSummary, ...]) -> tuple[str, ..
     if graphs[0] != graphs[1]:
         notes.append("the lowered policy is another program in each run (policy_graph in genesis)")
     return tuple(notes)
+
+
+def _other_heads(known: Difference) -> tuple[str, ...]:
+    """Why the heads of two runs may differ although all their numbers are equal."""
+    if known.a.bits == known.b.bits:
+        return ()
+    keys = ", ".join(entry.key for entry in known.settings.config) or "evaluations"
+    return (f"the bits heads differ, as they cover the config as well ({keys}); no number does",)
 
 
 def _graphs(genesis: tuple[Record, Record]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from rlkjax.errors import InputError
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 from rlkjax.operations import mechanism
-from rlkjax.operations.levels import Program, Transform, Values, to_host
+from rlkjax.operations.levels import Program, Ref, Transform, Values, to_host
 from rlkjax.operations.walk import Found, Side, Walk, same, whole
 
 Mode = Literal["plain", "fused", "exact", "reference"]
@@ -158,7 +158,9 @@ def describe(found: Found) -> Operation:
             primitive=a.primitive if both else f"{a.primitive} in A, {b.primitive} in B",
             line=a.line if a.line == b.line else f"{a.line} in A, {b.line} in B",
             path=found.path,
-            operands=tuple(map(shown, found.operands)),
+            operands=tuple(map(_either, a.operands, b.operands, found.operands))
+            if both
+            else tuple(map(shown, found.operands)),
             cause=mechanism.cause(found, ()),
         )
     words = [each.view(f"u{each.dtype.itemsize}") for each in map(_contiguous, found.results)]
@@ -176,6 +178,13 @@ def describe(found: Found) -> Operation:
         operands=tuple(map(shown, found.operands)),
         cause=mechanism.cause(found, index),
     )
+
+
+def _either(a: Ref, b: Ref, value: np.ndarray) -> str:
+    """An operand of an operation that the two programs call with other things."""
+    if a.value is not None and b.value is not None and not same(a.value, b.value):
+        return f"the constant {a.value} in A, {b.value} in B"
+    return shown(value)
 
 
 def _contiguous(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlkjax.exact import compat
 from rlkjax.exact.certificate import parameters
-from rlkjax.operations.lines import user_line
+from rlkjax.operations.lines import UNKNOWN, user_line
 
 Values = list[np.ndarray]
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -270,6 +270,10 @@ def flatten(jaxpr: Any, consts: Sequence[Any]) -> Level:
         return [resolve(atom, scope) for atom in body.outvars]
 
     outs = tuple(inline(jaxpr, names))
+    # JAX gives no line to what it makes of a constant: that of the next equation is the nearest.
+    for number in reversed(range(len(equations) - 1)):
+        if equations[number].line == UNKNOWN:
+            equations[number] = equations[number]._replace(line=equations[number + 1].line)
     return Level(tuple(equations), outs, [to_host(v) for v in held], tuple(eqns), tuple(avals))
 
 

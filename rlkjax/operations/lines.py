@@ -10,6 +10,7 @@ from jax._src import source_info_util
 from rlkjax.exact import compat
 
 FRAMES = 100
+UNKNOWN = "an unknown line"  # as `compat.source_line` says it
 ROOT = f"{Path(__file__).resolve().parents[2]}/"
 _LIBRARIES = tuple(f"{sysconfig.get_paths()[name]}/" for name in ("purelib", "platlib"))
 _OWN = ("rlkjax", "vimejax")  # these may be installed among the libraries

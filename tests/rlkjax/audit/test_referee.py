@@ -58,6 +58,14 @@ def test_equal_runs_are_equal(pair):
     assert found.notes == ()
 
 
+def test_equal_numbers_under_another_config_are_equal(pair):
+    found = pair(config=with_config(threads=2))
+    assert found.equal and found.a.bits != found.b.bits
+    assert found.notes == (
+        "the bits heads differ, as they cover the config as well (threads); no number does",
+    )
+
+
 def test_one_flipped_bit_in_a_reward_is_named_to_the_element(pair):
     found = pair(one_more_ulp("rollout", 1, "reward", (2, 3)))
     assert where(found) == (1, "rollout", "reward", 2, 3, ())

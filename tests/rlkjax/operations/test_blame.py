@@ -180,6 +180,14 @@ def test_another_wiring_of_the_same_operations_is_another_program():
     assert line_of(first, "x - y") in found.line and line_of(swapped, "y - x") in found.line
 
 
+def test_another_constant_is_shown_on_both_sides():
+    def scaled(factor):
+        return lambda x: x * factor
+
+    found = first_differing_operation(scaled(2.0), scaled(3.0), X)
+    assert found.primitive == "mul" and "the constant 2.0 in A, 3.0 in B" in found.operands
+
+
 def test_programs_that_give_the_same_bits_are_not_blamed():
     assert first_differing_operation(lambda x: x + x, lambda x: 2 * x, X) is None
 
