@@ -87,6 +87,7 @@ def check(data):
     want(found == root and record["index"] == own["index"], "the record does not lead to the head")
     if kind == "leaf":
         canonical(leaf["header"].encode("ascii"))
+        want(re.fullmatch("([0-9a-f]{2})*", leaf["bytes"]), "bytes that are no hex digits")
         digest = sha(b"\0", leaf["header"].encode(), bytes.fromhex(leaf["bytes"]))
         found = included(digest, leaf["index"], record["leaves"], digests(leaf["path"]))
         good = record["kind"] == "rollout" and found.hex() == record["root"]

@@ -164,11 +164,12 @@ def parse(data: bytes, what: str) -> Note:
       ConsistencyError: other bytes than `write` makes, or too many signatures.
     """
     try:
-        text, _, tail = data.decode("utf-8").partition("\n\n")
+        whole_text = data.decode("utf-8")
     except UnicodeDecodeError:
-        text, tail = "", "?"
-    if tail:
-        text += "\n"
+        whole_text = ""
+    # The last empty line parts the two; the text may have others.
+    text, parted, tail = whole_text.rpartition("\n\n")
+    text, tail = (f"{text}\n", tail) if parted else (whole_text, "")
     signatures = [_signature(line) for line in tail.split("\n")[:-1][: MOST + 1]]
     whole = [each for each in signatures if each is not None]
     note = Note(text, tuple(whole))

@@ -158,10 +158,7 @@ def _check_leaf(leaf: Any, record: Mapping[str, Any], what: str) -> str:
     _exactly(leaf, _LEAF_KEYS, f"{what}, leaf")
     path, index = _path(leaf["path"], what), leaf["index"]
     header = parse_canonical(str(leaf["header"]).encode(), f"{what}, header")
-    try:
-        data = bytes.fromhex(leaf["bytes"])
-    except (ValueError, TypeError):
-        raise InputError(f"{what}: got bytes that are not hex digits, want hex digits") from None
+    data = _bytes(leaf["bytes"], what)
     if record["kind"] != "rollout" or not is_count(index):
         raise InputError(f"{what}: got a leaf of a {record['kind']} record, want one of a rollout")
     digest = leaf_hash(leaf["header"].encode() + data)
@@ -219,6 +216,17 @@ def _head(text: Any, what: str) -> Head:
         return heads.parse(text if isinstance(text, str) else "", f"{what}, head")
     except ConsistencyError as error:
         raise InputError(str(error)) from None
+
+
+def _bytes(text: Any, what: str) -> bytes:
+    """Bytes of hex digits in their one spelling."""
+    try:
+        data = bytes.fromhex(text)
+    except (ValueError, TypeError):
+        data = None
+    if data is None or data.hex() != text:
+        raise InputError(f"{what}: got bytes that are not lower-case hex digits, want these")
+    return data
 
 
 def _path(path: Any, what: str) -> list[bytes]:

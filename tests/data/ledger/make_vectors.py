@@ -4,6 +4,7 @@ It imports nothing of rlkjax: it is the second implementation that the first is 
 Run it as `python tests/data/ledger/make_vectors.py`; a changed byte needs a changelog line.
 """
 
+import base64
 import hashlib
 import json
 import struct
@@ -30,6 +31,31 @@ def tree(leaves):
     while split * 2 < len(leaves):
         split *= 2
     return sha(b"\x01", tree(leaves[:split]), tree(leaves[split:]))
+
+
+def split_of(leaves):
+    split = 1
+    while split * 2 < len(leaves):
+        split *= 2
+    return split
+
+
+def path(leaves, index):
+    if len(leaves) == 1:
+        return []
+    k = split_of(leaves)
+    if index < k:
+        return [*path(leaves[:k], index), tree(leaves[k:])]
+    return [*path(leaves[k:], index - k), tree(leaves[:k])]
+
+
+def grown(leaves, old, whole=True):
+    if old == len(leaves):
+        return [] if whole else [tree(leaves)]
+    k = split_of(leaves)
+    if old <= k:
+        return [*grown(leaves[:k], old, whole), tree(leaves[k:])]
+    return [*grown(leaves[k:], old - k, False), tree(leaves[:k])]
 
 
 # A field is (dtype, format of one element, shape, elements in C order).
@@ -188,6 +214,41 @@ def checkpoint(log, k):
     log.add("checkpoint", {"iteration": k, "manifest": digest})
 
 
+def head(lines):
+    leaves = [sha(b"\x00", line) for line in lines]
+    root = base64.b64encode(tree(leaves)).decode()
+    bits = json.loads(lines[-1])["bits"]
+    origin = f"rlkjax-ledger/1/{leaves[0].hex()}"
+    return f"{origin}\n{len(lines)}\n{root}\nchain {leaves[-1].hex()}\nbits {bits}\n"
+
+
+def texts(digests):
+    return [digest.hex() for digest in digests]
+
+
+def proofs(lines):
+    """A head and a proof of each kind, over the whole ledger."""
+    leaves = [sha(b"\x00", line) for line in lines]
+    record = {"index": 6, "line": lines[6].decode(), "path": texts(path(leaves, 6))}
+    proof = {"format": "rlkjax-proof/1", "head": head(lines), "record": record}
+    fields = segment(1)
+    header = {"field": "obs", "dtype": "float32", "shape": [2, 1], "step": 1, "sequence": 1}
+    leaf = {
+        "bytes": raw(fields["obs"])[8:16].hex(),
+        "header": canon(header).decode(),
+        "index": 8,  # six fields a step; obs is the third by name
+        "path": texts(path(segment_leaves(fields, 1), 8)),
+    }
+    both = {"heads": [head(lines[:7]), head(lines)], "path": texts(grown(leaves, 7))}
+    write(HERE / "proofs" / "head.txt", head(lines).encode())
+    for kind, value in {
+        "record": proof,
+        "leaf": {**proof, "leaf": leaf},
+        "consistency": {"format": "rlkjax-proof/1", **both},
+    }.items():
+        write(HERE / "proofs" / f"{kind}.json", canon({**value, "kind": kind}) + b"\n")
+
+
 def main():
     log, metrics = Log(), []
     log.add("genesis", genesis())
@@ -201,6 +262,7 @@ def main():
     checkpoint(log, 1)
     write(RUN / "ledger.jsonl", b"".join(line + b"\n" for line in log.lines))
     write(RUN / "metrics.jsonl", b"".join(line + b"\n" for line in metrics))
+    proofs(log.lines)
     leaves = segment_leaves(segment(0), 0)
     vectors = {
         "provenance": "make_vectors.py, struct and hashlib of CPython only; no JAX, no NumPy",
