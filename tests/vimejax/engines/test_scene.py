@@ -19,7 +19,7 @@ def test_the_solids_of_a_pendulum():
     assert all(len(each.color) == 4 and each.mesh is None for each in (rail, cart, pole))
 
 
-@pytest.mark.parametrize("backend", ["generalized", "mjx"])
+@pytest.mark.parametrize("backend", ["generalized", pytest.param("mjx", marks=pytest.mark.slow)])
 def test_poses_are_those_of_mujoco(backend):
     env = registry.make("brax/reacher", backend=backend, episode_length=5)
     state, _ = jax.jit(env.reset)(jax.random.key(3))
