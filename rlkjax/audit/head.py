@@ -66,15 +66,15 @@ def head_of(lines: Iterable[bytes], size: int | None = None) -> Head:
     """
     chain, tree, origin = EMPTY, Frontier(), ""
     for line in lines:
-        if chain.count == size:
+        if size is not None and chain.count >= size:
             break
         chain = ledger.follow(chain, [line])
         tree = tree.add(bytes.fromhex(chain.head))
         origin = origin or origin_of(line)
-    if not chain.count or chain.count < (size or 0):
+    if not chain.count or chain.count != (size or chain.count):
         raise InputError(
-            f"size: got {size or 'a ledger without records'}, want 1 to {chain.count} records; "
-            "name a size that the ledger has reached"
+            f"size: got {size} of {chain.count} records, want 1 or more that the ledger has "
+            "reached; count its lines"
         )
     return Head(origin, chain.count, tree.root().hex(), chain.head, chain.bits)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlkjax import cli, verify
+from rlkjax import cli, prove, verify
 from rlkjax.audit import ledger
+from rlkjax.errors import ConsistencyError, InputError
 
 GOLDEN = Path(__file__).parents[1] / "data" / "ledger" / "run"
 VECTORS = json.loads((GOLDEN.parent / "vectors.json").read_text())
@@ -89,7 +90,7 @@ def test_no_run_folder(tmp_path, capsys):
     assert err.startswith(f"rlkjax: run folder: got {tmp_path}, want a folder that holds")
 
 
-@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["a", "--jso"]])
+@pytest.mark.parametrize("arguments", [["a", "b"], ["a", "--jso"], ["a", "--platform", "tpu"]])
 def test_wrong_use(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
         verify.main(arguments)
@@ -100,3 +101,101 @@ def test_names_that_no_terminal_can_show(run, capsys):
     (run / "checkpoints" / "\udcff\n").mkdir()
     assert verify.main([str(run)]) == 1
     assert "checkpoints/\\udcff\\n: file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ([], "want a run folder or --proof FILE, and not both"),
+        (["a", "--proof", "b"], "want a run folder or --proof FILE, and not both"),
+        (["a", "--from", "0"], "--from: got 0, want it only with --replay"),
+        (["a", "--to", "0"], "--to: got 0, want it only with --replay"),
+        (["a", "--platform", "cpu"], "--platform: got cpu, want it only with --replay"),
+        (["--proof", "a", "--replay"], "--proof: want it without --replay and --chain"),
+        (["a", "--signed-by", "b"], "--signed-by: want the --head that is signed"),
+        (["a", "--chain", "ABC"], "--chain: got 'ABC', want 64 lower-case hex digits"),
+        (["a", "--head", "missing"], "missing: got no such file"),
+        (["--proof", "missing"], "missing: got no such file"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments, match):
+    with pytest.raises(InputError, match=match):
+        verify.main(arguments)
+
+
+PROOFS = GOLDEN.parent / "proofs"
+
+
+def test_a_head_from_elsewhere(run, tmp_path, capsys):
+    head = str(PROOFS / "head.txt")
+    assert verify.main([str(run), "--head", head]) == 0
+    assert capsys.readouterr().out == f"{HEADS} verified\n"
+    other = tmp_path / "other"
+    other.write_text(Path(head).read_text().replace("chain 0", "chain 1"))
+    assert verify.main([str(run), "--head", str(other)]) == 1
+    want = f"ledger.jsonl: chain of the first 12 records: expected 1{VECTORS['chain'][1:]}, got 0"
+    assert want in capsys.readouterr().out
+
+
+def test_a_ledger_that_was_cut_is_told_by_an_older_head(run, capsys):
+    lines = (run / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "ledger.jsonl").write_bytes(b"".join(lines[:6]))
+    assert verify.main([str(run), "--head", str(PROOFS / "head.txt")]) == 1
+    out = capsys.readouterr().out
+    assert "ledger.jsonl: number of records: expected 12, as " in out
+
+
+def test_an_older_head_is_part_of_the_ledger(run, tmp_path, capsys):
+    older = json.loads((PROOFS / "consistency.json").read_text())["heads"][0]
+    (tmp_path / "older").write_text(older)
+    assert verify.main([str(run), "--head", str(tmp_path / "older")]) == 0
+
+
+def test_both_sides_must_have_signed(run, tmp_path, capsys):
+    pytest.importorskip("cryptography")
+    for side in ("environment", "training"):
+        assert prove.main(["--new-key", side, "--out", str(tmp_path / side)]) == 0
+    signed = str(tmp_path / "signed")
+    first = ["--head", "--sign-with", str(tmp_path / "environment"), "--out", signed]
+    assert prove.main([str(run), *first]) == 0
+    keys = [f"--signed-by={tmp_path / side}.pub" for side in ("environment", "training")]
+    assert verify.main([str(run), "--head", signed, keys[0]]) == 0
+    capsys.readouterr()
+    assert verify.main([str(run), "--head", signed, *keys]) == 1
+    assert ": no signature of this key\n" in capsys.readouterr().out
+    second = ["--sign-with", str(tmp_path / "training"), "--cosign", signed, "--out", signed]
+    assert prove.main([str(run), "--head", *second]) == 0
+    assert verify.main([str(run), "--head", signed, *keys]) == 0
+    proof = ["--proof", str(PROOFS / "record.json"), "--head", signed]
+    assert verify.main([*proof, *keys]) == 0
+    other = ["--new-key", "training", "--out", str(tmp_path / "other")]
+    assert prove.main(other) == 0
+    with pytest.raises(ConsistencyError, match="key training.*: no signature of this key"):
+        verify.main([*proof, *keys, f"--signed-by={tmp_path / 'other'}.pub"])
+
+
+def test_a_proof_without_a_head_says_what_to_compare(capsys):
+    assert verify.main(["--proof", str(PROOFS / "leaf.json")]) == 0
+    first, second, head, last = capsys.readouterr().out.splitlines()
+    assert first == "record 6 (rollout, iteration 1) is in the ledger of 12 records"
+    assert second.startswith("its buffer obs (float32, shape [2, 1]) had at step 1 the 8 bytes")
+    assert head.startswith("head of 12 records: root b1db49d3")
+    assert last.startswith("proved against that head; compare it with one that you kept")
+
+
+def test_a_proof_for_another_tree(capsys, tmp_path):
+    older = json.loads((PROOFS / "consistency.json").read_text())["heads"][0]
+    (tmp_path / "older").write_text(older)
+    proof = ["--proof", str(PROOFS / "record.json"), "--head", str(tmp_path / "older")]
+    assert cli.run(verify.main, proof) == 1
+    err = capsys.readouterr().err
+    assert "record.json: got a proof against root b1db49d3" in err
+    assert "want root 64f89e53" in err
+
+
+def test_a_proof_as_json(capsys):
+    proof = ["--proof", str(PROOFS / "consistency.json"), "--json"]
+    assert verify.main([*proof, "--head", str(PROOFS / "head.txt")]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["trusted"] is True
+    assert [head["size"] for head in shown["heads"]] == [7, 12]
