@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlkjax import cli
+from rlkjax.atomic import write_file
 from rlkjax.audit.difference import Difference, Settings
 from rlkjax.audit.referee import RecomputeFn, compare_runs
 from rlkjax.errors import ConsistencyError
+from rlkjax.report.divergence import divergence_page
 
 _SHOWN = 12  # settings of one kind that are listed
 
@@ -33,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
         "go on to the element and to the first operation that differs",
     )
     made.add_argument("--json", action="store_true", help="print one JSON object")
+    made.add_argument("--html", metavar="FILE", type=Path, help="also write a page that shows it")
     return made
 
 
@@ -48,9 +51,12 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
       InputError: no run folder, one folder twice, or a ledger of another format.
       ConsistencyError: files that were read are damaged.
+      MachineError: no space for the page.
     """
     options = parser().parse_args(arguments)
     found = compare_runs(options.a, options.b, recompute=_recompute(options.replay))
+    if options.html is not None:
+        write_file(options.html, divergence_page(found.as_json()).encode())
     print(json.dumps(found.as_json()) if options.json else as_text(found))
     return 0 if found.equal else ConsistencyError.exit_status
 

@@ -6,6 +6,8 @@ from rlkjax.report.facts import Facts
 from rlkjax.report.markup import Html, tag
 from rlkjax.report.sections import block, flat, table
 
+LONG_LIST = 12  # words, such as the features of a processor
+
 
 def section(facts: Facts, other: Facts) -> Html:
     """What differs between two runs outside their numbers, and whether these are equal.
@@ -29,11 +31,31 @@ def section(facts: Facts, other: Facts) -> Html:
         or tag("p", "The same in every key.", class_="note"),
         tag("h3", "Fingerprint"),
         table(
-            [(each.key, each.a, each.b, each.effect) for each in machine],
+            [(each.key, *apart(str(each.a), str(each.b)), each.effect) for each in machine],
             ("entry", "this run", "other run", "what it can change"),
         )
         or tag("p", "The same in every entry.", class_="note"),
     )
+
+
+def apart(a: str, b: str) -> tuple[str, str]:
+    """Two values as they are shown beside each other: of long lists only what one side has.
+
+    Args:
+      a: one value.
+      b: the other, not equal.
+
+    Returns:
+      Both, shortened where both are long lists of words.
+    """
+    lists = [each.split() for each in (a, b)]
+    if min(map(len, lists)) <= LONG_LIST:
+        return a, b
+    mine, theirs = (
+        " ".join(word for word in one if word not in set(other))
+        for one, other in (lists, lists[::-1])
+    )
+    return f"only here: {mine or 'none'}", f"only here: {theirs or 'none'}"
 
 
 def _sentence(facts: Facts, other: Facts) -> str:

@@ -1,9 +1,11 @@
 """The page of a difference: where two runs part, with both bit patterns and the cause."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from rlkjax.report import bits
+from rlkjax.report.against import apart
 from rlkjax.report.markup import EMPTY, Html, document, join, packaged, tag
 from rlkjax.report.page import PACKAGE
 from rlkjax.report.sections import block, mark, said, table, words
@@ -29,7 +31,7 @@ def divergence_page(found: Found) -> str:
     Returns:
       The whole page.
     """
-    title = f"{found['a']['name']} and {found['b']['name']}"
+    title = " and ".join(names(found["a"]["name"], found["b"]["name"]))
     body = [
         tag("header", tag("p", "rlkjax difference", class_="kicker"), tag("h1", title)),
         _verdict(found),
@@ -44,10 +46,29 @@ def divergence_page(found: Found) -> str:
     return document(f"{title} · rlkjax", tag("main", *body), style=packaged(PACKAGE, "style.css"))
 
 
+def names(a: str, b: str) -> tuple[str, str]:
+    """Two folders by as few of their last parts as tell them apart, so that no page holds a path.
+
+    Args:
+      a: a path.
+      b: the other.
+
+    Returns:
+      Their short names.
+    """
+    parts = [PurePath(each).parts for each in (a, b)]
+    few = next((k for k in range(1, 4) if parts[0][-k:] != parts[1][-k:]), 1)
+    first, second = ("/".join(each[-few:]) for each in parts)
+    return first, second
+
+
 def _verdict(found: Found) -> Html:
     equal = bool(found["equal"])
     if equal:
         line, sentence = "equal bits", "All numeric roots of the two runs are equal."
+    elif found["stage"] == "end":
+        line = "different length"
+        sentence = f"Equal up to iteration {words(found['iteration'])}, where one run ends."
     else:
         line = "unequal bits"
         parts = [f"{name} {words(found[name])}" for name in PLACE if found[name] not in (None, [])]
@@ -62,8 +83,8 @@ def _verdict(found: Found) -> Html:
 
 
 def _runs(found: Found) -> Html:
-    rows = []
-    for key in ("name", "chain", "bits", "iterations", "planned", "numerics", "platform", "halted"):
+    rows: list[tuple[object, ...]] = [("name", *names(*(found[side]["name"] for side in "ab")))]
+    for key in ("chain", "bits", "iterations", "planned", "numerics", "platform", "halted"):
         values = [found[side][key] for side in "ab"]
         if values != [None, None]:
             shown = [
@@ -102,7 +123,7 @@ def _timeline(found: Found) -> Html:
 
 
 def _place(found: Found) -> Html:
-    if found["equal"] or found["stage"] is None:
+    if found["equal"] or found["stage"] in (None, "end"):
         return EMPTY
     rows = [(name, words(found[name])) for name in PLACE if found[name] not in (None, [])]
     if found["elements_differing"] is not None:
@@ -169,6 +190,6 @@ def _operation(found: Found) -> Html:
 
 
 def _settings(name: str, entries: Any) -> Html:
-    rows = [(each["key"], each["a"], each["b"], each["effect"]) for each in entries or []]
+    rows = [(each["key"], *apart(each["a"], each["b"]), each["effect"]) for each in entries or []]
     heads = ("entry", "first run", "second run", "what it can change")
     return block(f"settings-{name}", SETTINGS[name], table(rows, heads))

@@ -26,6 +26,10 @@ def section(facts: Facts, canonical: bytes) -> Html:
             "Check every byte again, from the files alone",
             f"python -m rlkjax.verify RUN --chain {head}",
         ),
+        (
+            "Recompute it here and compare every record (the time of the training itself)",
+            "python -m rlkjax.verify RUN --replay",
+        ),
         ("Compare with another run", "python -m rlkjax.diff RUN OTHER_RUN"),
     ]
     try:

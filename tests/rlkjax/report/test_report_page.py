@@ -10,7 +10,7 @@ from reading import Page
 
 from rlkjax import cli, config
 from rlkjax.errors import InputError
-from rlkjax.report import page, replay
+from rlkjax.report import against, page, replay
 from rlkjax.report.facts import read_facts
 
 
@@ -114,6 +114,12 @@ def test_beside_another_run(run, make_run, tmp_path):
     same = read(run, other=read_facts(run)).text
     assert "Equal chains: every record of the two is the same" in same
     assert "The same in every entry." in same
+
+
+def test_of_long_lists_only_what_differs_is_shown():
+    words = " ".join(f"f{k}" for k in range(20))
+    assert against.apart(f"{words} avx", words) == ("only here: avx", "only here: none")
+    assert against.apart("a b", words) == ("a b", words)
 
 
 # --- damage and malice ---------------------------------------------------------------------------
