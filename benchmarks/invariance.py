@@ -10,8 +10,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,17 +20,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from rlkjax import cli, launch
 from rlkjax import config as configs
-from rlkjax import launch, loop
 from rlkjax.audit import tap
+from rlkjax.comparison import conditions, process
+from rlkjax.comparison.cell import confine, jitted, placed, run_head
+from rlkjax.comparison.conditions import DEVICES, Condition
 from rlkjax.config import Config
-from rlkjax.errors import ConsistencyError, InputError
-from rlkjax.exact.reference import reference
+from rlkjax.errors import ConsistencyError
 from rlkjax.exact.transform import exact
-from rlkjax.learner import Stages, make_stages
-from rlkjax.platform import devices, flags
+from rlkjax.learner import make_stages
+from rlkjax.platform import devices
 from rlkjax.rollout import init_episodes
 from rlkjax.types import WorldState
 from vimejax import keys, wrap
@@ -40,7 +39,7 @@ from vimejax import keys, wrap
 ROOT = Path(__file__).resolve().parents[1]
 MODES = ("exact", "native", "plain")
 ALONE = 17
-DEVICES = "--xla_force_host_platform_device_count="
+CELL = ("benchmarks.invariance", "--cell", "-")
 # Large enough for XLA to split its loops over threads, small enough for a table in minutes.
 SETTINGS = (
     "rollout.num_envs=256",
@@ -50,26 +49,16 @@ SETTINGS = (
 )
 
 
-class Condition(NamedTuple):
-    """Where a cell runs.
+class Among(NamedTuple):
+    """A cell that shows environment 17.
 
     Attributes:
       name: of the row.
-      flags: XLA flags; they replace pinned ones of the same name.
-      cores: that the process may use; None: all.
-      pinned: whether the flags of native numerics are set in exact and native cells.
-      spread: devices that the environments are spread over, by XLA's partitioner.
-      python: interpreter; None: this one.
-      among: number of environments around environment 17; None: a whole run.
+      among: number of environments around it; 1: it alone.
     """
 
     name: str
-    flags: str = ""
-    cores: int | None = None
-    pinned: bool = True
-    spread: int = 1
-    python: str | None = None
-    among: int | None = None
+    among: int
 
 
 RUNS = (
@@ -86,67 +75,11 @@ RUNS = (
     ),
 )
 STREAMS = tuple(
-    Condition(f"environment {ALONE} {'alone' if n == 1 else f'among {n}'}", among=n)
-    for n in (64, 1, 4096)
+    Among(f"environment {ALONE} {'alone' if n == 1 else f'among {n}'}", n) for n in (64, 1, 4096)
 )
 
 
 # --- one cell, in its own process ----------------------------------------------------------------
-
-
-def run_head(config: Config, folder: Path, *, count: int = 1, wrapped: bool = False) -> str:
-    """The `bits` head of a whole run, or "halt" where the audit stopped it.
-
-    Args:
-      config: the run.
-      folder: an empty folder.
-      count: devices that the environments are spread over.
-      wrapped: whether NumPy's reference computes all stages.
-
-    Returns:
-      64 hex digits, or "halt".
-    """
-    run, _ = launch.prepare(config, folder, resume=False, machine={"device.platform": "cpu"})
-    if count > 1 or wrapped:
-        stages = jitted(config, "reference" if wrapped else config.numerics)
-        run = run._replace(programs=run.programs._replace(stages=stages))
-    place = placed(count)
-
-    def dispatch(run: loop.Run, train: Any, world: Any, iteration: int) -> loop.Work:
-        return loop.dispatch(run, *place(train, world), iteration)
-
-    try:
-        list(loop.train(run, dispatch_fn=dispatch))
-    except ConsistencyError as error:
-        print(error, file=sys.stderr)
-        return "halt"
-    return run.notary.chain.bits
-
-
-def jitted(config: Config, mode: str) -> Stages:
-    """The stages of a run for whatever layout their inputs arrive in.
-
-    Args:
-      config: the run.
-      mode: exact, native, plain, or reference for NumPy.
-
-    Returns:
-      Functions that compile when they are called.
-    """
-    stages = make_stages(config, launch.make_environment(config))
-    if mode == "reference":
-        return Stages(*map(reference, stages))
-    return Stages(*(jax.jit(exact(each) if mode == "exact" else each) for each in stages))
-
-
-def placed(count: int) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """(train, world) -> the same, environments over devices and the learner's state on each."""
-    if count == 1:
-        return lambda train, world: (train, world)
-    mesh = Mesh(np.array(jax.devices()[:count]), ("environments",))
-    rows = NamedSharding(mesh, PartitionSpec("environments"))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    return lambda train, world: (jax.device_put(train, everywhere), jax.device_put(world, rows))
 
 
 def digest(trees: Sequence[Any]) -> str:
@@ -219,10 +152,12 @@ def cell(spec: Mapping[str, Any]) -> str:
       spec: config (canonical bytes as text), mode, cores, spread, among.
 
     Returns:
-      64 hex digits, or "halt".
+      64 hex digits.
+
+    Raises:
+      ConsistencyError: the audit stopped the run.
     """
-    if spec["cores"] is not None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec["cores"]])
+    confine(spec["cores"])
     config = configs.parse_canonical(spec["config"].encode())
     mode = spec["mode"]
     transform = exact if mode == "exact" else lambda fn: fn
@@ -231,71 +166,48 @@ def cell(spec: Mapping[str, Any]) -> str:
     if mode == "plain":
         return iterate(config, spec["spread"])
     with tempfile.TemporaryDirectory() as folder:
-        return run_head(config, Path(folder), count=spec["spread"], wrapped=mode == "reference")
+        return run_head(
+            config,
+            Path(folder),
+            machine={"device.platform": "cpu"},
+            count=spec["spread"],
+            wrapped=mode == "reference",
+        )
 
 
 # --- the table -----------------------------------------------------------------------------------
 
 
-def flag_words(mode: str, condition: Condition) -> str:
-    """XLA_FLAGS of a cell.
-
-    Args:
-      mode: exact, native or plain.
-      condition: its flags replace pinned ones.
-
-    Returns:
-      Words "--name=value".
-    """
-    pinned = flags.native_flags("cpu") if condition.pinned and mode != "plain" else {}
-    merged = {**pinned, **flags.parse(condition.flags)}
-    return " ".join(f"--{name}={value}" for name, value in merged.items())
-
-
-def show(mode: str, condition: Condition, config: Config) -> str:
+def show(mode: str, place: Condition | Among, config: Config) -> str:
     """Runs one cell.
 
     Args:
-      mode: exact, native or plain.
-      condition: where.
+      mode: exact, native, plain, or reference for NumPy.
+      place: where.
       config: the run; its numerics are replaced by those of the mode.
 
     Returns:
       64 hex digits, or "halt".
 
     Raises:
-      InputError: the process failed.
+      InputError, MachineError: the process failed.
     """
     # Plain JAX gets the stages of exact: native ones keep the policy apart from its surroundings.
     config = dataclasses.replace(config, numerics="native" if mode == "native" else "exact")
+    condition = place if isinstance(place, Condition) else Condition(place.name)
+    condition = condition._replace(pinned=condition.pinned and mode != "plain")
     spec = {
         "config": configs.canonical_config(config).decode(),
         "mode": mode,
         "cores": condition.cores,
         "spread": condition.spread,
-        "among": condition.among,
+        "among": place.among if isinstance(place, Among) else None,
     }
-    done = subprocess.run(
-        [condition.python or sys.executable, "-m", "benchmarks.invariance", "--cell", "-"],
-        input=json.dumps(spec),
-        env={
-            **os.environ,
-            "XLA_FLAGS": flag_words(mode, condition),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_DEFAULT_MATMUL_PRECISION": "highest",
-            "JAX_ENABLE_COMPILATION_CACHE": "false",
-        },
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(
-            f"cell {condition.name!r} of {mode}: its process ended with {done.returncode} "
-            f"({last}); run it alone to see more"
-        )
-    return done.stdout.split()[-1]
+    try:
+        return process.answer(condition, CELL, json.dumps(spec))
+    except ConsistencyError as error:
+        print(error, file=sys.stderr)
+        return "halt"
 
 
 def table(found: Mapping[str, Mapping[str, str]], modes: Sequence[str]) -> str:
@@ -340,7 +252,7 @@ def heads(path: Path) -> int:
         run["bits"] = bits
         run["program"] = hashlib.sha256(configs.program_config(config)).hexdigest()
     made = {"by": "python -m benchmarks.invariance --heads", "platform": "cpu"}
-    made |= {"XLA_FLAGS": flag_words("exact", RUNS[0]), "python": sys.version.split()[0]}
+    made |= {"XLA_FLAGS": conditions.flag_words(RUNS[0]), "python": sys.version.split()[0]}
     made |= {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "flax", "optax")}
     path.write_text(json.dumps({"made": made, "runs": runs}, indent=1) + "\n")
     return changed
@@ -359,7 +271,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Prints the table."""
     options = parser().parse_args(arguments)
     if options.cell:
@@ -383,4 +295,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.run(main))

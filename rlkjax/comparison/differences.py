@@ -19,7 +19,7 @@ from rlkjax.comparison import process
 from rlkjax.comparison.conditions import Condition
 from rlkjax.config import Config, canonical_config, program_config
 
-CELL = "rlkjax.comparison.cell"
+CELL = ("rlkjax.comparison.cell",)
 
 
 class Cell(NamedTuple):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlkjax.comparison.conditions import Condition, variables
@@ -12,12 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 _ERRORS = {each.exit_status: each for each in (ConsistencyError, InputError, MachineError)}
 
 
-def answer(condition: Condition, module: str, question: str) -> str:
-    """Starts a module under a condition, and waits for it.
+def answer(condition: Condition, command: Sequence[str], question: str) -> str:
+    """Starts a command under a condition, and waits for it.
 
     Args:
       condition: where it runs.
-      module: name of a module with a command in it.
+      command: name of a module, and the words that it is called with.
       question: what it reads on stdin.
 
     Returns:
@@ -30,7 +31,7 @@ def answer(condition: Condition, module: str, question: str) -> str:
     outside = variables(condition, os.environ)
     path = os.pathsep.join([str(ROOT), outside.get("PYTHONPATH", "")]).strip(os.pathsep)
     done = subprocess.run(
-        [condition.python or sys.executable, "-m", module],
+        [condition.python or sys.executable, "-m", *command],
         input=question,
         env={**outside, "PYTHONPATH": path},
         capture_output=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import invariance
-from benchmarks.invariance import DEVICES, Condition
+from benchmarks.invariance import DEVICES, Among, Condition
 from rlkjax import config as configs
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "bits_heads.json"
@@ -58,7 +58,7 @@ def test_the_reference_in_numpy_has_the_stored_head():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cartpole", "pendulum"])
 def test_environment_17_moves_alike_among_any_number(name):
-    alone, few, many = (head(name, Condition(str(n), among=n)) for n in (1, 18, 1000))
+    alone, few, many = (head(name, Among(str(n), n)) for n in (1, 18, 1000))
     assert alone == few == many
 
 
