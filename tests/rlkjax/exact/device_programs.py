@@ -1,0 +1,168 @@
+"""Programs for several virtual devices; run as a script it prints digests, one a line.
+
+`python device_programs.py N quick|all` uses N devices. Every line but those of "collectives" must
+be the same for every N.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from rlkjax.exact.reference import reference
+from rlkjax.exact.transform import exact
+
+Array = jax.Array
+
+
+def mesh_of(*sizes: int) -> jax.sharding.Mesh:
+    """A mesh with axes a, b, … of these sizes."""
+    devices = jax.devices()[: int(np.prod(sizes))]
+    names = tuple("abc"[: len(sizes)])
+    return jax.make_mesh(sizes, names, axis_types=(AxisType.Auto,) * len(sizes), devices=devices)
+
+
+def wide(seed: int, *shape: int) -> np.ndarray:
+    """Numbers of both signs over about 40 binades."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) * np.exp(rng.normal(size=shape) * 7)).astype(np.float32)
+
+
+def edged(seed: int, *shape: int) -> np.ndarray:
+    """The same with NaN, infinities and zeros of both signs among them."""
+    x = wide(seed, *shape)
+    x.flat[::7], x.flat[3], x.flat[11::13], x.flat[20] = 0.0, np.nan, -0.0, np.inf
+    return x
+
+
+def loss(w: Array, x: Array, target: Array) -> Array:
+    """A sum of squares; `w` is used once."""
+    rest = jnp.tanh(x @ w) - target
+    return jnp.sum(rest * rest)
+
+
+def shared_loss(mesh: Any, check: bool) -> Callable[..., Any]:
+    """Loss and derivative of rows that devices share."""
+
+    def body(w: Array, x: Array, target: Array) -> Any:
+        if check:
+            return jax.value_and_grad(lambda w: lax.psum(loss(w, x, target), "a"))(w)
+        return lax.psum(jax.value_and_grad(loss)(w, x, target), "a")
+
+    specs = {"in_specs": (P(), P("a"), P("a")), "out_specs": (P(), P())}
+    return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
+
+
+def shared_sums(mesh: Any) -> Callable[..., Any]:
+    """Sums, products of matrices, a convolution's weights and extremes of rows that are shared."""
+
+    def body(x: Array, y: Array) -> Any:
+        image, other = x[:, None], y[:, None]
+        weights = lax.conv_general_dilated(
+            image.transpose(1, 0, 2), other.transpose(1, 0, 2)[:, :, :3], (1,), "VALID"
+        )
+        sums = jnp.sum(x, 0), jnp.sum(x), (x.T @ y).T, x.reshape(-1) @ y.reshape(-1), weights
+        return lax.psum(sums, "a"), lax.pmax(x.max(0), "a"), lax.pmin(x.min(0), "a")
+
+    specs = {"in_specs": (P("a"), P("a")), "out_specs": (P(), P(), P())}
+    return jax.shard_map(body, mesh=mesh, check_vma=False, **specs)
+
+
+def collectives(mesh: Any, check: bool) -> Callable[..., Any]:
+    """Every exchange between devices, also inside a loop and a branch."""
+
+    def body(x: Array, y: Array) -> Any:
+        along = mesh.shape["a"]
+        turn = [(i, (i + 1) % along) for i in range(along - 1)]
+
+        def step(carry: Array, _: None) -> tuple[Array, Array]:
+            carry = carry * 0.5 + lax.pmean(carry, "a")
+            return carry, carry
+
+        last, states = lax.scan(step, x.sum(), None, length=3)
+        branch = lax.cond(y > 0, lambda v: lax.ppermute(v, "a", turn), lambda v: v * 2.0, x)
+        outs = [
+            lax.pmax(x, "a") * x,
+            lax.pmin(x, "b") * x,
+            lax.all_gather(x, "a", tiled=True).sum(0, keepdims=True) + x,
+            lax.all_gather(x, "b", axis=1).max(1) + x,
+            x * lax.axis_index("b") + lax.axis_index(("a", "b")),
+            lax.all_to_all(x, "a", 1, 1, tiled=True) + branch,
+            lax.psum_scatter(jnp.tile(x[:1], (along, 1)), "a", tiled=True) + x,
+            jnp.broadcast_to(last + states.sum() + lax.psum(jnp.sin(x), ("b", "a")), x.shape),
+        ]
+        return jnp.stack(outs)
+
+    specs = {"in_specs": (P("a", "b"), P()), "out_specs": P(None, "a", "b")}
+    return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
+
+
+def digest(tree: Any) -> str:
+    """16 hexadecimal digits of SHA-256 over the bytes of every leaf."""
+    data = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(tree))
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
+    """(name, what exact gives, what must be equal to it) on `count` devices."""
+    mesh, args = mesh_of(count), (wide(1, 24, 5), wide(2, 64, 24), wide(3, 64, 5))
+    alone = exact(jax.value_and_grad(loss))(*args)
+    yield "loss_checked", exact(shared_loss(mesh, True))(*args), alone
+    yield "loss_reference", reference(shared_loss(mesh, False))(*args), alone
+    rows = edged(4, 64, 9), wide(5, 64, 9)
+    rows[0][:, 8] = wide(6, 64)
+    yield "sums", exact(shared_sums(mesh))(*rows), reference(shared_sums(mesh))(*rows)
+    x = edged(7, 8, 16)
+    if count > 1:
+        fn = collectives(mesh_of(2, count // 2), True)
+        yield "collectives", exact(fn)(x, np.float32(1.0)), reference(fn)(x, np.float32(1.0))
+
+
+def more(count: int) -> Iterator[tuple[str, Any, Any]]:
+    """The same for the compiler's own partition, calls inside, and exported programs."""
+    mesh, args = mesh_of(count), (wide(1, 24, 5), wide(2, 64, 24), wide(3, 64, 5))
+    alone = exact(jax.value_and_grad(loss))(*args)
+    yield "loss_unchecked", exact(shared_loss(mesh, False))(*args), alone
+    shardings = [NamedSharding(mesh, spec) for spec in (P(), P("a"), P("a"))]
+    partitioned = jax.jit(exact(jax.value_and_grad(loss)), in_shardings=shardings)
+    yield "loss_partitioned", partitioned(*args), alone
+    rows = edged(4, 64, 9), wide(5, 64, 9)
+    inside = jax.shard_map(
+        exact(lambda x: (jnp.tanh(x) @ x.T[:, :8], lax.psum(jnp.sum(x), "a"))),
+        mesh=mesh,
+        in_specs=P("a"),
+        out_specs=(P("a"), P()),
+        check_vma=False,
+    )
+    yield "exact_inside", jax.jit(inside)(rows[1])[1], exact(jnp.sum)(rows[1])
+    placed = [jax.device_put(x, NamedSharding(mesh, P("a"))) for x in rows]
+    exported = jax.export.export(jax.jit(exact(shared_sums(mesh))))(*placed)
+    yield "exported", jax.jit(exported.call)(*placed), exact(shared_sums(mesh))(*rows)
+    x = edged(7, 8, 16)
+    for size in (n for n in (1, 2, 4, 8) if count % n == 0 and n <= count):
+        for check in (True, False):
+            fn = collectives(mesh_of(size, count // size), check)
+            name = f"collectives_{size}x{count // size}_{check}"
+            yield name, exact(fn)(x, np.float32(1.0)), reference(fn)(x, np.float32(1.0))
+
+
+def main() -> int:
+    """Prints the digests; exit status 1 if two that must be equal are not."""
+    count, part, bad = int(sys.argv[1]), sys.argv[2], 0
+    for name, got, want in chain(quick(count), more(count) if part == "all" else ()):
+        same = digest(got) == digest(want)
+        bad += not same
+        print(name, digest(got), "" if same else f"differs from {digest(want)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
