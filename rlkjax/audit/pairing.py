@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rlkjax.audit.ledger import first_bits, next_bits
-from rlkjax.audit.records import BITS_KINDS, FORMAT, parse
+from rlkjax.audit.records import BITS_KINDS, FORMAT, PAYLOADS, is_count, parse
 from rlkjax.audit.tree import leaf_hash
 from rlkjax.errors import ConsistencyError, InputError, RlkError
 
@@ -70,10 +70,10 @@ def read_records(lines: Iterable[bytes], name: str) -> Iterator[Record]:
       InputError: no ledger, or one of another format.
       ConsistencyError: a record is damaged.
     """
-    head, bits = "0" * 64, ""
+    head, bits, waiting = "0" * 64, "", None
     for index, line in enumerate(lines):
         if not line.endswith(b"\n"):
-            return
+            break
         line = line[:-1]
         try:
             record = _first(line, name) if index == 0 else json.loads(line)
@@ -83,17 +83,25 @@ def read_records(lines: Iterable[bytes], name: str) -> Iterator[Record]:
             elif kind in BITS_KINDS:
                 bits = next_bits(bits, kind, record["root"])
             linked = (record["index"], record["prev"], record["bits"]) == (index, head, bits)
+            linked = linked and PAYLOADS[kind].keys() <= record.keys()
+            linked = linked and is_count(record.get("iteration", 0))
         except InputError:
             raise
-        except (RlkError, ValueError, KeyError, TypeError, RecursionError):
+        except (RlkError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             linked = False
         if not linked:
+            after = f" or {index - 1}" if index else ""
             raise ConsistencyError(
-                f"run {name}: record {index} of its ledger is damaged, want one that follows from "
-                f"the records before it; run python -m rlkjax.verify {name} to see what is wrong"
+                f"run {name}: record {index}{after} of its ledger is damaged, want records that "
+                f"follow from one another; run python -m rlkjax.verify {name} to see what is wrong"
             )
         head = leaf_hash(line).hex()
-        yield record
+        # A record is believed once the next one holds its digest; nothing holds that of the last.
+        if waiting is not None:
+            yield waiting
+        waiting = record
+    if waiting is not None:
+        yield waiting
 
 
 def _first(line: bytes, name: str) -> Record:

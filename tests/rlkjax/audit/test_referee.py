@@ -301,7 +301,7 @@ def test_damage_is_pointed_to_the_verifier(tmp_path):
     make_run(tmp_path / "a")
     for number, (file, match) in enumerate(
         [
-            ("ledger.jsonl", "record 2 of its ledger is damaged.*rlkjax.verify"),
+            ("ledger.jsonl", "record 2 or 1 of its ledger is damaged.*rlkjax.verify"),
             ("config.json", "config.json is not the file that its ledger names.*rlkjax.verify"),
             ("fingerprint.json", "fingerprint.json is not the file.*rlkjax.verify"),
         ]
@@ -325,7 +325,18 @@ def test_a_changed_root_is_damage_and_not_a_difference(tmp_path):
     record["root"] = "00" * 32
     lines[7] = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
     (bad / "ledger.jsonl").write_bytes(b"\n".join(lines))
-    with pytest.raises(ConsistencyError, match="record 7 of its ledger is damaged"):
+    with pytest.raises(ConsistencyError, match="record 7 or 6 of its ledger is damaged"):
+        compare_runs(tmp_path / "a", bad)
+
+
+def test_a_changed_policy_root_is_found_by_the_record_after_it(tmp_path):
+    make_run(tmp_path / "a")
+    bad = make_run(tmp_path / "b")
+    lines = (bad / "ledger.jsonl").read_bytes().split(b"\n")
+    record = json.loads(lines[6])
+    lines[6] = lines[6].replace(record["policy"].encode(), b"00" * 32)
+    (bad / "ledger.jsonl").write_bytes(b"\n".join(lines))
+    with pytest.raises(ConsistencyError, match="record 7 or 6 of its ledger is damaged"):
         compare_runs(tmp_path / "a", bad)
 
 
