@@ -91,7 +91,7 @@ def _runs(found: Found) -> Html:
                 tag("code", each) if key in ("chain", "bits") else words(each) for each in values
             ]
             rows.append((key, *shown))
-    return table(rows, ("", "first run", "second run"))
+    return table(rows, ("", "run A", "run B"))
 
 
 def _timeline(found: Found) -> Html:
@@ -146,7 +146,7 @@ def _pair(found: Found) -> Html:
             found[f"{side}_bits"],
             found[f"{side}_value"] or said(found["dtype"], found[f"{side}_bits"]),
         )
-        for side, name in (("a", "first run"), ("b", "second run"))
+        for side, name in (("a", "run A"), ("b", "run B"))
     ]
     ulp = found["ulp"]
     apart = f"{words(ulp)} unit{'' if ulp == 1 else 's'} in the last place apart"
@@ -191,5 +191,5 @@ def _operation(found: Found) -> Html:
 
 def _settings(name: str, entries: Any) -> Html:
     rows = [(each["key"], *apart(each["a"], each["b"]), each["effect"]) for each in entries or []]
-    heads = ("entry", "first run", "second run", "what it can change")
+    heads = ("entry", "run A", "run B", "what it can change")
     return block(f"settings-{name}", SETTINGS[name], table(rows, heads))

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-LONGEST = 400  # characters of one piece of foreign text that are shown
+LONGEST = 2000  # characters of one piece of foreign text that are shown
 
 # Elements that have no content and no closing tag.
 _VOID = frozenset({"meta", "br", "hr"})

@@ -46,7 +46,8 @@ def table(rows: Sequence[tuple[object, ...]], heads: Sequence[str] = ()) -> Html
         tag("tr", tag("th", first, scope="row"), *(tag("td", each) for each in rest))
         for first, *rest in rows
     ]
-    filled = tag("table", top if heads else None, tag("tbody", *body), class_="plain")
+    kind = "plain even" if heads else "plain"
+    filled = tag("table", top if heads else None, tag("tbody", *body), class_=kind)
     return tag("div", filled, class_="wide")
 
 
