@@ -8,8 +8,10 @@ import numpy as np
 
 from rlkjax.render.meshes import Mesh, mesh, rotation
 from rlkjax.render.trajectory import Trajectory
-from vimejax.engines.scene import Geom
+from vimejax.geometry import Geom
+from vimejax.scenes import Scene
 
+SLOWEST = 0.1  # seconds that a frame is shown, also where a step takes longer in the task
 MOST_FRAMES = 1000  # of an episode; a longer one is shown in larger strides
 FIELD_OF_VIEW = 0.6  # radians, from top to bottom
 # Colours that models carry where nobody chose one: MuJoCo's grey, and the brown that Brax's have.
@@ -57,28 +59,28 @@ class Film(NamedTuple):
     stride: int
 
 
-def make_film(trajectory: Trajectory, geoms: Sequence[Geom]) -> Film:
+def make_film(trajectory: Trajectory, scene: Scene) -> Film:
     """Chooses frames, colours and a camera that holds every solid.
 
     Args:
       trajectory: the episode.
-      geoms: solids of the task.
+      scene: what it is an episode of.
 
     Returns:
       The film. A body that travels is followed; else the eye stands still.
     """
     stride = -(-len(trajectory.poses) // MOST_FRAMES)
     poses = trajectory.poses[::stride]
-    made = [(geom, mesh(geom)) for geom in geoms]
+    made = [(geom, mesh(geom)) for geom in scene.geoms]
     solids = tuple(Solid(geom.body, each, _color(geom)) for geom, each in made if each)
-    floors = [geom.position[2] for geom in geoms if geom.kind == "plane"]
+    floors = [geom.position[2] for geom in scene.geoms if geom.kind == "plane"]
     some = poses[:: max(len(poses) // 24, 1)]
-    # What stands still is scenery: the picture is about what moves.
-    moving = [solid for solid in solids if solid.body] or solids
-    low, high = _bounds(moving, some)
-    first = _bounds(moving, some[:1])
+    # What stands still is scenery, unless the scene is shown whole.
+    framed = [solid for solid in solids if solid.body or scene.whole] or solids
+    low, high = _bounds(framed, some)
+    first = _bounds(framed, some[:1])
     span = float(np.linalg.norm(first[1] - first[0]))
-    if (high - low).max() > 2 * span:  # it travels
+    if not scene.whole and (high - low).max() > 2 * span:  # it travels
         walk = _smooth(poses[:, 1, :3], max(round(0.5 / (trajectory.seconds * stride)), 1))
         track = walk - walk[0] + (first[0] + first[1]) / 2
         low, high = first
@@ -131,6 +133,7 @@ def as_data(film: Film, trajectory: Trajectory) -> dict[str, Any]:
         "elevation": film.elevation,
         "fieldOfView": FIELD_OF_VIEW,
         "ground": film.ground,
+        "pace": min(trajectory.seconds * film.stride, SLOWEST),
         "poses": _text(film.poses),
         "returns": _text(shown),
         "seconds": trajectory.seconds * film.stride,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vimejax.engines.scene import Geom
+from vimejax.geometry import Geom
 
 AROUND = 16  # corners of a circle
 RINGS = 4  # circles of half a sphere

@@ -17,10 +17,11 @@ from rlkjax.learner import make_stages
 from rlkjax.policy import Policy, make_policy
 from rlkjax.rollout import step_keys
 from rlkjax.types import Array, PolicyState
-from vimejax.engines.scene import Geom, geometry, poses
+from vimejax import scenes
 from vimejax.keys import Purpose
 from vimejax.restart import begin
-from vimejax.types import Environment
+from vimejax.scenes import Scene
+from vimejax.types import Environment, State
 
 
 class Trajectory(NamedTuple):
@@ -42,7 +43,7 @@ class Trajectory(NamedTuple):
 
 def record(
     folder: Path, config: Config, iteration: int, *, manifest: str
-) -> tuple[Trajectory, tuple[Geom, ...]]:
+) -> tuple[Trajectory, Scene]:
     """Plays the first episode of the evaluation that follows an iteration, from its checkpoint.
 
     In exact numerics it is that episode to the bit. In native numerics one environment alone may
@@ -55,7 +56,7 @@ def record(
       manifest: digest of the checkpoint's manifest, as the ledger recorded it.
 
     Returns:
-      The episode, and the solids that move in it.
+      The episode, and what it is an episode of.
 
     Raises:
       InputError: no such checkpoint.
@@ -63,10 +64,10 @@ def record(
       VimeError: a task without bodies, or an engine that is not installed.
     """
     env = config.env
-    solids = geometry(config.task, backend=env.backend, dt=env.dt, substeps=env.substeps)
+    scene = scenes.make(config.task, backend=env.backend, dt=env.dt, substeps=env.substeps)
     world = launch.make_environment(config)
     state = _policy_state(folder, config, world, iteration, manifest=manifest)
-    play = make_play(config, make_policy(config, world.spec), world)
+    play = make_play(config, make_policy(config, world.spec), world, poses=scene.poses)
     transform = launch.TRANSFORMS[config.numerics]
     program = jax.jit(transform(play) if transform else play)
     shown, rewards, alive, terminated = map(np.asarray, program(state, jnp.uint32(iteration)))
@@ -74,16 +75,19 @@ def record(
     shown = shown[: steps + 1]
     check(shown)
     seconds = world.spec.dt * world.spec.substeps * env.action_repeat
-    return Trajectory(shown, rewards[:steps], bool(terminated[steps - 1]), seconds), solids
+    return Trajectory(shown, rewards[:steps], bool(terminated[steps - 1]), seconds), scene
 
 
-def make_play(config: Config, policy: Policy, env: Environment) -> Callable:
+def make_play(
+    config: Config, policy: Policy, env: Environment, *, poses: Callable[[State], Array]
+) -> Callable:
     """Builds the program of one episode.
 
     Args:
       config: length of an episode, and the seed.
       policy: acts by the mode of its distribution.
-      env: the wrapped environment, of a task with bodies.
+      env: the wrapped environment.
+      poses: state -> [B, 7] float32, where the bodies are.
 
     Returns:
       (policy_state, number [] uint32) -> (poses [T + 1, B, 7], reward [T], whether the episode

@@ -61,8 +61,8 @@ def _render(folder: Path, facts: Facts) -> tuple[Html, str]:
     from rlkjax.render import trajectory  # late: JAX starts only after its flags are set
     from rlkjax.report import episode
 
-    played, geoms = trajectory.record(folder, config, iteration, manifest=manifest)
-    return episode.section(played, geoms, iteration), episode.viewer()
+    played, scene = trajectory.record(folder, config, iteration, manifest=manifest)
+    return episode.section(played, scene, iteration), episode.viewer()
 
 
 def _newest(folder: Path, facts: Facts) -> tuple[int, str]:
@@ -93,8 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--render",
         action="store_true",
-        help="also play one episode from the newest checkpoint and show it (brax/ and playground/ "
-        "tasks); needs no GPU",
+        help="also play one episode from the newest checkpoint and show it; needs JAX, and no GPU",
     )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, help=f"where to write (default: RUN/{REPORT})"

@@ -6,25 +6,25 @@ from rlkjax.render.film import as_data, make_film
 from rlkjax.render.still import Polygon, polygons
 from rlkjax.render.trajectory import Trajectory
 from rlkjax.report.markup import Html, data_block, join, packaged, tag
-from vimejax.engines.scene import Geom
+from vimejax.scenes import Scene
 
 WIDTH, HEIGHT = 960, 480
 PACKAGE = "rlkjax.report"
 VIEWER = "viewer.js"
 
 
-def section(trajectory: Trajectory, geoms: tuple[Geom, ...], iteration: int) -> Html:
+def section(trajectory: Trajectory, scene: Scene, iteration: int) -> Html:
     """The still picture, what the episode was, and the data of the moving one.
 
     Args:
       trajectory: the episode.
-      geoms: solids of the task.
+      scene: what it is an episode of.
       iteration: after which the policy was taken.
 
     Returns:
       Markup.
     """
-    film = make_film(trajectory, geoms)
+    film = make_film(trajectory, scene)
     steps = len(trajectory.rewards)
     ending = "the task ended it" if trajectory.terminated else "its time limit cut it"
     total = float(trajectory.rewards.sum(dtype="float64"))

@@ -168,8 +168,8 @@
     if (!playing) return;
     owed += (now - last) / 1000;
     last = now;
-    const forward = Math.floor(owed / film.seconds);
-    owed -= forward * film.seconds;
+    const forward = Math.floor(owed / film.pace);
+    owed -= forward * film.pace;
     frame = Math.min(frame + forward, frames - 1);
     draw();
     if (frame === frames - 1) play(false);

@@ -3,13 +3,14 @@
 Brax and MuJoCo Playground both keep the MuJoCo model that a task was read from, whatever steps it.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from vimejax.engines import brax, playground
 from vimejax.errors import SpecError
+from vimejax.geometry import Geom
 from vimejax.types import Array, State
 
 # Kinds of geometry by their number in MuJoCo (mjtGeom).
@@ -23,28 +24,6 @@ KINDS = {
     6: "box",
     7: "mesh",
 }
-
-
-class Geom(NamedTuple):
-    """One solid of a body.
-
-    Attributes:
-      kind: one of the values of `KINDS`, or "other".
-      body: number of the body that carries it; 0 is the world.
-      position: of its centre in the body's frame, metres.
-      rotation: in the body's frame, a unit quaternion (w, x, y, z).
-      size: up to three half lengths or radii, metres, as MuJoCo orders them for the kind.
-      color: red, green, blue, opacity, each from 0 to 1.
-      mesh: vertices [V, 3] and triangles [F, 3] of a mesh, else None.
-    """
-
-    kind: str
-    body: int
-    position: tuple[float, ...]
-    rotation: tuple[float, ...]
-    size: tuple[float, ...]
-    color: tuple[float, ...]
-    mesh: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def geometry(
@@ -76,8 +55,7 @@ def geometry(
         model = playground.build(task, backend or playground.BACKENDS[0], dt, substeps).mj_model
     else:
         raise SpecError(
-            f"task to show: got {name!r}, want a task of an engine such as brax/ant; native tasks "
-            "have no bodies."
+            f"task to show: got {name!r}, want a task with bodies such as cartpole or brax/ant."
         )
     return tuple(_geom(model, index) for index in range(model.ngeom) if _is_shown(model, index))
 
@@ -86,7 +64,7 @@ def poses(state: State) -> Array:
     """Where the bodies are.
 
     Args:
-      state: of a task of an engine, wrapped or not.
+      state: of a task of an engine, without its wrappers.
 
     Returns:
       [B, 7] float32: position (metres) and unit quaternion (w, x, y, z) of each body in the world;
@@ -95,8 +73,6 @@ def poses(state: State) -> Array:
     Raises:
       SpecError: a state of another task.
     """
-    while hasattr(state, "inner"):
-        state = state.inner
     if hasattr(state, "pipeline_state"):  # Brax: links are the bodies without the world
         links = state.pipeline_state.x
         world = jnp.asarray([[0, 0, 0, 1, 0, 0, 0]], jnp.float32)

@@ -9,7 +9,8 @@ import pytest
 from rlkjax.render import still
 from rlkjax.render.film import MOST_FRAMES, STILL, as_data, make_film, placed
 from rlkjax.render.trajectory import Trajectory
-from vimejax.engines.scene import Geom
+from vimejax.geometry import Geom
+from vimejax.scenes import Scene
 
 UNIT = (1.0, 0.0, 0.0, 0.0)
 GREY = (0.5, 0.5, 0.5, 1.0)
@@ -17,6 +18,10 @@ RED = (0.9, 0.1, 0.1, 1.0)
 FLOOR = Geom("plane", 0, (0.0, 0.0, -1.0), UNIT, (0.0, 0.0, 1.0), GREY)
 BALL = Geom("sphere", 1, (0.0, 0.0, 0.0), UNIT, (0.5, 0.0, 0.0), RED)
 WALL = Geom("box", 0, (9.0, 0.0, 0.0), UNIT, (0.1, 5.0, 1.0), GREY)
+
+
+def film_of(trajectory, *geoms, whole=False):
+    return make_film(trajectory, Scene(geoms, lambda state: state, whole))
 
 
 def walk(steps, stride, bodies=2):
@@ -28,7 +33,7 @@ def walk(steps, stride, bodies=2):
 
 
 def test_a_body_that_stays_is_seen_from_one_place():
-    film = make_film(walk(40, 0.01), (FLOOR, BALL, WALL))
+    film = film_of(walk(40, 0.01), FLOOR, BALL, WALL)
     # The ball covers x from -0.5 to 0.4 + 0.5: its middle is 0.2. Walls are no part of it.
     np.testing.assert_allclose(film.track, np.tile([0.2, 0, 0], (41, 1)), atol=0.01)
     assert film.ground == -1.0 and film.stride == 1
@@ -37,7 +42,7 @@ def test_a_body_that_stays_is_seen_from_one_place():
 
 
 def test_a_body_that_travels_is_followed():
-    film = make_film(walk(100, 0.2), (FLOOR, BALL))
+    film = film_of(walk(100, 0.2), FLOOR, BALL)
     # A running mean over 11 frames is the place itself in the middle of the walk, and at its start
     # 0.2 (1 + 2 + 3 + 4 + 5) / 11; the picture begins with the ball in its middle.
     expected = 0.2 * np.arange(20, 80) - 0.2 * 15 / 11
@@ -46,14 +51,14 @@ def test_a_body_that_travels_is_followed():
 
 
 def test_a_long_episode_is_shown_in_strides():
-    film = make_film(walk(5 * MOST_FRAMES, 0.0), (BALL,))
+    film = film_of(walk(5 * MOST_FRAMES, 0.0), BALL)
     assert film.stride == 6 and len(film.poses) == len(film.track) == 834
     assert film.ground is None
 
 
 def test_the_data_hold_the_very_floats():
     trajectory = walk(7, 0.3)
-    film = make_film(trajectory, (FLOOR, BALL, BALL))
+    film = film_of(trajectory, FLOOR, BALL, BALL)
     data = json.loads(json.dumps(as_data(film, trajectory)))
     poses = np.frombuffer(base64.b64decode(data["poses"]), "<f4").reshape(8, data["bodies"], 7)
     assert (poses.view(np.uint32) == trajectory.poses.view(np.uint32)).all()
@@ -67,7 +72,7 @@ def test_the_data_hold_the_very_floats():
 def test_a_placed_solid():
     trajectory = walk(1, 3.0)
     trajectory.poses[1, 1, 3:] = [np.sqrt(0.5), 0, 0, np.sqrt(0.5)]  # a quarter turn about z
-    solid = make_film(trajectory, (BALL._replace(position=(1.0, 0.0, 0.0)),)).solids[0]
+    solid = film_of(trajectory, BALL._replace(position=(1.0, 0.0, 0.0))).solids[0]
     middle = placed(solid, trajectory.poses[1]).mean(axis=0)
     np.testing.assert_allclose(middle, [3.0, 1.0, 0.0], atol=1e-6)
 
@@ -76,7 +81,7 @@ def test_a_placed_solid():
 
 
 def test_the_eye_looks_at_the_track_and_near_things_are_lower_and_larger():
-    film = make_film(walk(4, 0.0), (FLOOR, BALL))
+    film = film_of(walk(4, 0.0), FLOOR, BALL)
     eye = still.eye_of(film, 0, width=200, height=100)
     at, depth = eye.see(film.track[0])
     np.testing.assert_allclose(at, [100, 50])
@@ -92,7 +97,7 @@ def test_the_eye_looks_at_the_track_and_near_things_are_lower_and_larger():
 def test_far_faces_are_painted_first_and_none_from_behind():
     near = Geom("box", 1, (0.5, -0.7, 0.0), UNIT, (0.2, 0.2, 0.2), RED)
     far = Geom("box", 1, (-0.5, 0.7, 0.0), UNIT, (0.2, 0.2, 0.2), (0.1, 0.1, 0.9, 1.0))
-    film = make_film(walk(2, 0.0), (FLOOR, near, far))
+    film = film_of(walk(2, 0.0), FLOOR, near, far)
     shapes = still.polygons(film, 0, width=200, height=100)
     kinds = [shape.kind for shape in shapes]
     assert kinds[0] == "floor" and kinds.count("shadow") == 2
@@ -103,7 +108,7 @@ def test_far_faces_are_painted_first_and_none_from_behind():
 
 
 def test_the_side_towards_the_light_is_the_brightest():
-    film = make_film(walk(2, 0.0), (Geom("box", 1, (0, 0, 0), UNIT, (1, 1, 1), (0.4,) * 3 + (1,)),))
+    film = film_of(walk(2, 0.0), Geom("box", 1, (0, 0, 0), UNIT, (1, 1, 1), (0.4,) * 3 + (1,)))
     faces = [s for s in still.polygons(film, 0, width=200, height=100) if s.kind == "face"]
     top = min(faces, key=lambda face: face.points[:, 1].mean())
     # The light is (0.35, -0.45, 0.82) / 0.9987: the top has 0.62 + 0.38 * 0.8210 = 0.932 of 102.

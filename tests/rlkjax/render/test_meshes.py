@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlkjax.render.meshes import MOST_BANDS, MOST_FACES, mesh, rotation
-from vimejax.engines.scene import Geom
+from vimejax.geometry import Geom
 
 UNIT = (1.0, 0.0, 0.0, 0.0)
 

@@ -15,7 +15,8 @@ from rlkjax.evaluate import make_evaluate
 from rlkjax.policy import make_policy
 from rlkjax.render.trajectory import check, make_play
 from rlkjax.types import PolicyState
-from vimejax.engines.scene import geometry, poses
+from vimejax import scenes
+from vimejax.engines.scene import poses
 from vimejax.errors import SpecError
 from vimejax.types import Continuous, Environment, EnvSpec, timestep
 from vimejax.wrap import nan_guard, time_limit
@@ -39,6 +40,10 @@ class Body(NamedTuple):
 def body(place) -> Body:
     turn = jnp.asarray([[1.0, 0.0, 0.0, 0.0]], jnp.float32)
     return Body(Pipeline(Links(jnp.stack([place, 0 * place, 0 * place])[None], turn)))
+
+
+def line_poses(state):
+    return poses(scenes.innermost(state))
 
 
 def line(end: float) -> Environment:
@@ -75,7 +80,7 @@ def test_the_episode_is_the_first_of_the_evaluation(setting, end):
     number = jnp.uint32(7)
     episodes = jax.jit(make_evaluate(setting, policy, env))(state, number)
     shown, reward, alive, terminated = map(
-        np.asarray, jax.jit(make_play(setting, policy, env))(state, number)
+        np.asarray, jax.jit(make_play(setting, policy, env, poses=line_poses))(state, number)
     )
     steps = int(episodes.length[0])
     assert shown.shape == (13, 2, 7) and alive.sum() == steps and alive[:steps].all()
@@ -88,7 +93,7 @@ def test_the_episode_is_the_first_of_the_evaluation(setting, end):
 
 
 def test_poses_of_both_engines():
-    brax = poses(SimpleNamespace(inner=SimpleNamespace(inner=body(jnp.float32(0.5)))))
+    brax = line_poses(SimpleNamespace(inner=SimpleNamespace(inner=body(jnp.float32(0.5)))))
     assert brax.tolist() == [[0, 0, 0, 1, 0, 0, 0], [0.5, 0, 0, 1, 0, 0, 0]]
     data = SimpleNamespace(xpos=jnp.ones((2, 3)), xquat=jnp.zeros((2, 4)))
     assert poses(SimpleNamespace(data=data)).tolist() == [[1, 1, 1, 0, 0, 0, 0]] * 2
@@ -96,10 +101,10 @@ def test_poses_of_both_engines():
         poses(SimpleNamespace())
 
 
-@pytest.mark.parametrize("task", ["cartpole", "brax/ants", "brax", "playground/", "probe_obs"])
+@pytest.mark.parametrize("task", ["brax/ants", "brax", "playground/", "probe_obs", ""])
 def test_a_task_without_bodies(task):
-    with pytest.raises(SpecError, match=f"task to show: got '{task}', want a task of an engine"):
-        geometry(task)
+    with pytest.raises(SpecError, match=f"task to show: got '{task}', want a task with bodies"):
+        scenes.make(task)
 
 
 def test_what_cannot_be_shown():

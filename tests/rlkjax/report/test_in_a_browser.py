@@ -11,7 +11,8 @@ from rlkjax.render.trajectory import Trajectory
 from rlkjax.report import episode, page
 from rlkjax.report.facts import read_facts
 from rlkjax.report.markup import document, packaged, tag
-from vimejax.engines.scene import Geom
+from vimejax.geometry import Geom
+from vimejax.scenes import Scene
 
 pytestmark = needs_browser
 
@@ -103,6 +104,7 @@ GEOMS = (
     Geom("capsule", 1, (0.0, 0.0, 0.3), UNIT, (0.08, 0.2, 0.0), PAINT),
     Geom("sphere", 2, (0.0, 0.0, 0.0), UNIT, (0.15, 0.0, 0.0), (0.3, 0.7, 0.3, 1.0)),
 )
+SCENE = Scene(GEOMS, lambda state: state, False)
 
 
 def trajectory(steps: int = 100) -> Trajectory:
@@ -117,7 +119,7 @@ def trajectory(steps: int = 100) -> Trajectory:
 
 
 def episode_page(path, run):
-    made = {"episode": episode.section(trajectory(), GEOMS, 5), "script": episode.viewer()}
+    made = {"episode": episode.section(trajectory(), SCENE, 5), "script": episode.viewer()}
     return write(path, run, **made)
 
 
@@ -152,7 +154,7 @@ def test_the_episode_plays_to_its_end(run, tmp_path):
     # Without a window few frames are asked for; a timer asks for them in their stead.
     frames = "requestAnimationFrame = (f) => setTimeout(() => f(performance.now()), 16);"
     script = f"{frames}{episode.viewer()}document.querySelector('button').click();"
-    body = episode.section(trajectory(20), GEOMS, 5)
+    body = episode.section(trajectory(20), SCENE, 5)
     style = packaged("rlkjax.report", "style.css")
     path = tmp_path / "page.html"
     path.write_text(document("x", tag("main", body), style=style, script=script))

@@ -23,7 +23,7 @@ def test_the_solids_of_a_pendulum():
 def test_poses_are_those_of_mujoco(backend):
     env = registry.make("brax/reacher", backend=backend, episode_length=5)
     state, _ = jax.jit(env.reset)(jax.random.key(3))
-    shown = np.asarray(scene.poses(state))
+    shown = np.asarray(scene.poses(state.inner.inner))
     model = brax.build("reacher", backend, None, None).sys.mj_model
     data = mujoco.MjData(model)
     data.qpos[:] = np.asarray(state.inner.inner.pipeline_state.q)
