@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rlkjax.audit.causes import Replayed
 from rlkjax.audit.difference import Operation
 from rlkjax.audit.elements import first_of
@@ -14,9 +16,11 @@ from rlkjax.audit.referee import Folders, Recomputed
 from rlkjax.config import parse_canonical
 from rlkjax.errors import MachineError
 from rlkjax.operations.blame import describe, walk
+from rlkjax.operations.levels import Values
 from rlkjax.run_folder import CONFIG, FINGERPRINT
 from rlkjax.witness.process import Asked, Witness, environment_of
 
+MADE = ("policy/", "train/", "world/")  # arguments that init makes for iteration 0
 UNFOUND = (
     "evaluated operation by operation the two sides give equal bits: the difference comes from how "
     "the compiler joins the operations of this stage"
@@ -47,7 +51,7 @@ def hear(folders: Folders, iteration: int, stage: str) -> Recomputed:
         fields = tuple(None if each is None else each.fields for each in answers)
         operation = None
         if answers[0] is not None and answers[1] is not None:
-            operation, said = _operation(witnesses, answers)
+            operation, said = _operation(witnesses, answers, iteration, stage)
             notes += said
     states = tuple(_state(each) for each in answers)
     return Recomputed((fields[0], fields[1]), (states[0], states[1]), operation, tuple(notes))
@@ -79,21 +83,34 @@ def _state(answer: Any) -> Replayed:
     return "equal" if answer.repeats and answer.departed is None else "differs"
 
 
-def _operation(witnesses: list[Witness], answers: list[Any]) -> tuple[Operation | None, list[str]]:
+def _operation(
+    witnesses: list[Witness], answers: list[Any], iteration: int, stage: str
+) -> tuple[Operation | None, list[str]]:
     """The first operation that differs, where both stages begin with the same inputs."""
     a, b = (answer.inputs for answer in answers)
     shapes = [{name: (x.dtype, x.shape) for name, x in each.items()} for each in (a, b)]
     if shapes[0] != shapes[1]:
         return None, ["the two stages take inputs of other shapes, so no operation is compared"]
     place = first_of(a, b, (), timed=False)
+    if place is not None and place.buffer.startswith(MADE) and answers[0].start == iteration == 0:
+        # What no record holds, such as the state of the environments, was made by init.
+        seeds = [[np.asarray(answer.seed, np.uint32)] for answer in answers]
+        operation, notes = _walk(witnesses, "init", (seeds[0], seeds[1]))
+        return operation, [f"{place.buffer} differs already after init", *notes]
     if place is not None:
         text = f"the stage's inputs differ already, in {place.buffer}"
         return None, [f"{text}: no operation is to blame before that"]
     if all(_equal(answers[0].fields[name], answers[1].fields[name]) for name in answers[0].fields):
         return None, ["computed again here, both runs give the same bits at this stage"]
+    return _walk(witnesses, stage, (list(a.values()), list(b.values())))
+
+
+def _walk(
+    witnesses: list[Witness], stage: str, inputs: tuple[Values, Values]
+) -> tuple[Operation | None, list[str]]:
     for apart in (False, True):
-        sides = [Asked(witness, apart) for witness in witnesses]
-        found = walk(sides[0], sides[1], (list(a.values()), list(b.values())))
+        sides = [Asked(witness, stage, apart) for witness in witnesses]
+        found = walk(sides[0], sides[1], inputs)
         if found is not None:
             return describe(found), []
     return None, [UNFOUND]

@@ -90,11 +90,11 @@ class Witness:
         """
         return self._receive()
 
-    def ask(self, apart: bool, method: str, *arguments: Any) -> Any:
-        """Asks the stage's program.
+    def ask(self, program: tuple[str, bool], method: str, *arguments: Any) -> Any:
+        """Asks a stage's program.
 
         Args:
-          apart: whether each equation has a program of its own.
+          program: stage, and whether each equation has a program of its own.
           method: of `operations.levels.Program`.
           *arguments: of the method.
 
@@ -104,7 +104,7 @@ class Witness:
         Raises:
           MachineError: the process has ended.
         """
-        self._send((apart, method, arguments))
+        self._send((program, method, arguments))
         return self._receive()
 
     def close(self) -> None:
@@ -143,14 +143,15 @@ class Witness:
 class Asked:
     """The program of a witness, as `operations.walk` asks for it."""
 
-    def __init__(self, witness: Witness, apart: bool) -> None:
+    def __init__(self, witness: Witness, stage: str, apart: bool) -> None:
         """Takes a witness.
 
         Args:
           witness: who is asked.
+          stage: the one that was asked for, or "init".
           apart: whether each equation has a program of its own.
         """
-        self._witness, self._apart = witness, apart
+        self._witness, self._program = witness, (stage, apart)
         self._outlines: dict[LevelPath, Any] = {}
 
     def outline(self, path: LevelPath) -> tuple[tuple[Equation, ...], tuple[Ref, ...], Values]:
@@ -163,7 +164,7 @@ class Asked:
           Equations, where results come from, constants.
         """
         if path not in self._outlines:
-            self._outlines[path] = self._witness.ask(self._apart, "outline", path)
+            self._outlines[path] = self._witness.ask(self._program, "outline", path)
         return self._outlines[path]
 
     def evaluate(self, path: LevelPath, inputs: Values) -> list[Values]:
@@ -176,4 +177,4 @@ class Asked:
         Returns:
           All results.
         """
-        return self._witness.ask(self._apart, "evaluate", path, inputs)
+        return self._witness.ask(self._program, "evaluate", path, inputs)

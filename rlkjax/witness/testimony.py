@@ -43,6 +43,7 @@ class Testimony(NamedTuple):
       repeats: whether the stage has the root that the run recorded.
       fields: buffers of the stage.
       inputs: arguments of the stage by path.
+      seed: of the run.
     """
 
     start: int
@@ -50,6 +51,7 @@ class Testimony(NamedTuple):
     repeats: bool
     fields: Fields
     inputs: Fields
+    seed: int
 
 
 class Bench:
@@ -70,26 +72,29 @@ class Bench:
         self._config = parse_canonical(data, str(folder / run_folder.CONFIG))
         stages = make_stages(self._config, make_environment(self._config))
         programs = compile_stages(stages, TRANSFORMS[self._config.numerics])
-        self._stage = getattr(stages, "evaluate" if stage == "evaluation" else stage)
-        answer = _compute(folder, self._config, programs, iteration, stage)
-        self.testimony, self._arguments = answer
-        self._programs: dict[bool, Program] = {}
+        self.testimony, arguments = _compute(folder, self._config, programs, iteration, stage)
+        self._asked = {
+            "init": (stages.init, (jnp.uint32(self._config.seed),)),
+            stage: (getattr(stages, "evaluate" if stage == "evaluation" else stage), arguments),
+        }
+        self._programs: dict[tuple[str, bool], Program] = {}
 
-    def program(self, apart: bool) -> Program:
-        """The stage as levels of equations, computed as the run computes it.
+    def program(self, stage: str, apart: bool) -> Program:
+        """A stage as levels of equations, computed as the run computes it.
 
         Args:
+          stage: the one that was asked for, or "init".
           apart: whether each equation has a program of its own.
 
         Returns:
           The program; made once.
         """
-        if apart not in self._programs:
+        key = stage, apart
+        if key not in self._programs:
             transform = TRANSFORMS[self._config.numerics] or jax.jit
-            self._programs[apart] = Program(
-                self._stage, self._arguments, transform, apart=apart and transform is jax.jit
-            )
-        return self._programs[apart]
+            alone = apart and transform is jax.jit
+            self._programs[key] = Program(*self._asked[stage], transform, apart=alone)
+        return self._programs[key]
 
 
 def _compute(
@@ -103,7 +108,7 @@ def _compute(
         root = state_roots(tap.fields(train), 0)[1]
         given = (jnp.uint32(config.seed),)
         same = root == recorded["rollout"].get(iteration, {}).get("policy")
-        return Testimony(0, None, same, policy, _named(stage, given)), given
+        return Testimony(0, None, same, policy, _named(stage, given), config.seed), given
     train, world, begin = _start(folder, config, programs, iteration)
     departed = None
     for number in range(begin, iteration):
@@ -113,7 +118,7 @@ def _compute(
             departed = number
     given, fields = _stage_of(stages, train, world, iteration, stage)
     same = _root(fields, iteration, stage) == recorded[stage].get(iteration, {}).get("root")
-    return Testimony(begin, departed, same, fields, _named(stage, given)), given
+    return Testimony(begin, departed, same, fields, _named(stage, given), config.seed), given
 
 
 def _named(stage: str, given: tuple[Any, ...]) -> Fields:

@@ -17,8 +17,8 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answers until the questions end.
 
     Args:
-      questions: folder, iteration and stage; then (apart, name of a method of `Program`,
-        arguments) each time.
+      questions: folder, iteration and stage; then (arguments of `Bench.program`, name of
+        a method of `Program`, its arguments) each time.
       answers: takes (None, answer), or (exit status, message) where it cannot be answered.
     """
     folder, iteration, stage = pickle.load(questions)
@@ -30,10 +30,10 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
     _say(answers, (None, bench.testimony))
     while True:
         try:
-            apart, method, arguments = pickle.load(questions)
+            program, method, arguments = pickle.load(questions)
         except EOFError:
             return
-        _say(answers, (None, getattr(bench.program(apart), method)(*arguments)))
+        _say(answers, (None, getattr(bench.program(*program), method)(*arguments)))
 
 
 def _bench(folder: Path, iteration: int, stage: str) -> Any:
