@@ -1,6 +1,7 @@
 """The command: verdict line, exit status, and pairs of real runs with their true causes."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -119,8 +120,6 @@ def test_help_names_the_exit_statuses(capsys):
 
 def train(folder, *settings, **variables):
     """A run in a process of its own: 256 environments, so that XLA splits its products."""
-    import os
-
     kept = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_PLATFORMS")}
     size = ("rollout.num_envs=256", "rollout.unroll_length=16", "total_steps=8192")
     words = [word for setting in (*size, KEEP, *settings) for word in ("--set", setting)]
@@ -157,4 +156,8 @@ def test_another_instruction_set_is_a_flag_that_contracts(tmp_path, compare):
     shown = json.loads(out)
     assert status == 1 and shown["cause"]["class"] == "flags" and shown["cause"]["certain"]
     assert [entry["key"] for entry in shown["differing"]["flags"]] == ["xla_cpu_max_isa"]
-    assert shown["operation"] is not None and shown["a_bits"] != shown["b_bits"]
+    # AVX has no fused multiply-add: the start states are a product and a sum.
+    assert shown["operation"]["primitive"] == "add"
+    assert shown["operation"]["class"] == "contraction"
+    assert shown["operation"]["line"].startswith("vimejax/tasks/cartpole.py:")
+    assert "(make.<locals>.reset)" in shown["operation"]["line"]
