@@ -2,6 +2,7 @@
 
 trajectory   a run's policy plays one evaluation episode; poses of all bodies by step
 meshes       solids as polygons
-film         poses and polygons as plain data for a viewer, and the camera that sees them
+camera       where an episode is seen from
+film         poses and polygons as plain data for a viewer
 still        one frame as shaded polygons in a plane
 """

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlkjax.render.camera import FIELD_OF_VIEW, Bounds, Camera, aim, follow
 from rlkjax.render.meshes import Mesh, mesh, rotation
 from rlkjax.render.trajectory import Trajectory
 from vimejax.geometry import Geom
 from vimejax.scenes import Scene
 
-SLOWEST = 0.1  # seconds that a frame is shown, also where a step takes longer in the task
+LONGEST_FRAME = 0.1  # seconds that a frame is shown, also where a step takes longer in the task
 MOST_FRAMES = 1000  # of an episode; a longer one is shown in larger strides
-FIELD_OF_VIEW = 0.6  # radians, from top to bottom
 # Colours that models carry where nobody chose one: MuJoCo's grey, and the brown that Brax's have.
 UNPAINTED = ((0.5, 0.5, 0.5), (0.4, 0.33, 0.26), (1.0, 1.0, 1.0))
 STILL, ROOT, LIMBS = (
@@ -43,18 +43,14 @@ class Film(NamedTuple):
     Attributes:
       solids: what moves, and what stands still.
       poses: [K, B, 7] float32 by frame.
-      track: [K, 3] float32, the point in the middle of the picture by frame, metres.
-      distance: of the eye from that point, metres.
-      elevation: of the eye above it, radians.
+      camera: where it is seen from.
       ground: height of the floor, metres; None without one.
       stride: steps from one frame to the next.
     """
 
     solids: tuple[Solid, ...]
     poses: np.ndarray
-    track: np.ndarray
-    distance: float
-    elevation: float
+    camera: Camera
     ground: float | None
     stride: int
 
@@ -81,20 +77,15 @@ def make_film(trajectory: Trajectory, scene: Scene) -> Film:
     first = _bounds(framed, some[:1])
     span = float(np.linalg.norm(first[1] - first[0]))
     if not scene.whole and (high - low).max() > 2 * span:  # it travels
-        walk = _smooth(poses[:, 1, :3], max(round(0.5 / (trajectory.seconds * stride)), 1))
-        track = walk - walk[0] + (first[0] + first[1]) / 2
+        reach = max(round(0.5 / (trajectory.seconds * stride)), 1)
+        track = follow(poses[:, 1, :3], reach) + (first[0] + first[1]) / 2
         low, high = first
     else:
         track = np.broadcast_to((low + high) / 2, (len(poses), 3))
-    size = high - low
-    radius = float(np.linalg.norm(size) / 2) or 1.0
-    flat = size[2] < 0.25 * max(size[0], size[1])
     return Film(
         solids=solids,
         poses=poses,
-        track=np.ascontiguousarray(track, np.float32),
-        distance=0.95 * radius / float(np.sin(FIELD_OF_VIEW / 2)),
-        elevation=0.9 if flat else 0.35,
+        camera=aim(track, (low, high), frontal=scene.whole),
         ground=min(floors) if floors else None,
         stride=stride,
     )
@@ -129,11 +120,12 @@ def as_data(film: Film, trajectory: Trajectory) -> dict[str, Any]:
     shown = np.concatenate([[0.0], returns])[:: film.stride]
     return {
         "bodies": film.poses.shape[1],
-        "distance": film.distance,
-        "elevation": film.elevation,
+        "azimuth": film.camera.azimuth,
+        "distance": film.camera.distance,
+        "elevation": film.camera.elevation,
         "fieldOfView": FIELD_OF_VIEW,
         "ground": film.ground,
-        "pace": min(trajectory.seconds * film.stride, SLOWEST),
+        "pace": min(trajectory.seconds * film.stride, LONGEST_FRAME),
         "poses": _text(film.poses),
         "returns": _text(shown),
         "seconds": trajectory.seconds * film.stride,
@@ -148,7 +140,7 @@ def as_data(film: Film, trajectory: Trajectory) -> dict[str, Any]:
             for solid in film.solids
         ],
         "stride": film.stride,
-        "track": _text(film.track),
+        "track": _text(film.camera.track),
     }
 
 
@@ -165,17 +157,8 @@ def _color(geom: Geom) -> tuple[float, ...]:
     return ROOT if geom.body == 1 else LIMBS[geom.body % 2]
 
 
-def _bounds(solids: Sequence[Solid], poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(solids: Sequence[Solid], poses: np.ndarray) -> Bounds:
     """Lowest and highest corner of all solids over some frames."""
     corners = [placed(solid, each) for solid in solids for each in poses]
     every = np.concatenate(corners or [np.zeros((1, 3))])
     return every.min(axis=0), every.max(axis=0)
-
-
-def _smooth(points: np.ndarray, reach: int) -> np.ndarray:
-    """Running means over `reach` frames to either side; the height is that of all frames."""
-    held = np.pad(points, ((reach, reach), (0, 0)), mode="edge").astype(np.float64)
-    sums = np.cumsum(np.concatenate([np.zeros((1, 3)), held]), axis=0)
-    means = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
-    means[:, 2] = points[:, 2].mean()
-    return means

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlkjax.render.film import FIELD_OF_VIEW, Film, placed
+from rlkjax.render.camera import FIELD_OF_VIEW, axes
+from rlkjax.render.film import Film, placed
 
-AZIMUTH = -0.9  # of the eye about z, radians
 LIGHT = np.array([0.35, -0.45, 0.82]) / np.linalg.norm([0.35, -0.45, 0.82])
 AMBIENT = 0.62  # share of a colour that a face sideways to the light keeps
 FLOOR = 0.8  # radius of the floor over the distance of the eye
@@ -65,15 +65,11 @@ def eye_of(film: Film, frame: int, *, width: float, height: float) -> Eye:
     Returns:
       An eye that looks at the frame's point of the track.
     """
-    flat = np.cos(film.elevation)
-    away = -np.array(
-        [flat * np.cos(AZIMUTH), flat * np.sin(AZIMUTH), np.sin(film.elevation)], np.float64
-    )
-    right = np.array([-np.sin(AZIMUTH), np.cos(AZIMUTH), 0.0])
-    axes = np.stack([right, np.cross(right, away), away])
+    camera = film.camera
+    own = axes(camera.azimuth, camera.elevation)
     scale = height / 2 / np.tan(FIELD_OF_VIEW / 2)
-    position = film.track[frame] - film.distance * away
-    return Eye(position, axes, scale, np.array([width / 2, height / 2]))
+    position = camera.track[frame] - camera.distance * own[2]
+    return Eye(position, own, scale, np.array([width / 2, height / 2]))
 
 
 def polygons(film: Film, frame: int, *, width: float, height: float) -> list[Polygon]:
@@ -112,8 +108,8 @@ def polygons(film: Film, frame: int, *, width: float, height: float) -> list[Pol
 
 def _floor(film: Film, frame: int, eye: Eye) -> list[Polygon]:
     """A disc under the scene, with a grid that stays where it is when the eye moves."""
-    middle = np.array([*film.track[frame][:2], film.ground])
-    radius = FLOOR * film.distance
+    middle = np.array([*film.camera.track[frame][:2], film.ground])
+    radius = FLOOR * film.camera.distance
     angles = 2 * np.pi * np.arange(CORNERS) / CORNERS
     rim = middle + radius * np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
     found = [Polygon("floor", eye.see(rim)[0])]

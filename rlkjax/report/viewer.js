@@ -13,7 +13,7 @@
   const solids = film.solids.map((solid) => ({
     ...solid, faces: film.shapes[solid.shape], vertices: numbers(solid.vertices),
   }));
-  const view = { azimuth: -0.9, elevation: film.elevation };
+  const view = { azimuth: film.azimuth, elevation: film.elevation };
   let frame = 0, playing = false, last = 0, owed = 0;
 
   // --- numbers ---------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def walk(steps, stride, bodies=2):
 def test_a_body_that_stays_is_seen_from_one_place():
     film = film_of(walk(40, 0.01), FLOOR, BALL, WALL)
     # The ball covers x from -0.5 to 0.4 + 0.5: its middle is 0.2. Walls are no part of it.
-    np.testing.assert_allclose(film.track, np.tile([0.2, 0, 0], (41, 1)), atol=0.01)
+    np.testing.assert_allclose(film.camera.track, np.tile([0.2, 0, 0], (41, 1)), atol=0.01)
     assert film.ground == -1.0 and film.stride == 1
     assert [solid.body for solid in film.solids] == [1, 0]
     assert film.solids[0].color == RED[:3] and film.solids[1].color == STILL
@@ -46,13 +46,13 @@ def test_a_body_that_travels_is_followed():
     # A running mean over 11 frames is the place itself in the middle of the walk, and at its start
     # 0.2 (1 + 2 + 3 + 4 + 5) / 11; the picture begins with the ball in its middle.
     expected = 0.2 * np.arange(20, 80) - 0.2 * 15 / 11
-    np.testing.assert_allclose(film.track[20:80, 0], expected, atol=1e-5)
-    assert film.distance < 4
+    np.testing.assert_allclose(film.camera.track[20:80, 0], expected, atol=1e-5)
+    assert film.camera.distance < 4
 
 
 def test_a_long_episode_is_shown_in_strides():
     film = film_of(walk(5 * MOST_FRAMES, 0.0), BALL)
-    assert film.stride == 6 and len(film.poses) == len(film.track) == 834
+    assert film.stride == 6 and len(film.poses) == len(film.camera.track) == 834
     assert film.ground is None
 
 
@@ -83,15 +83,15 @@ def test_a_placed_solid():
 def test_the_eye_looks_at_the_track_and_near_things_are_lower_and_larger():
     film = film_of(walk(4, 0.0), FLOOR, BALL)
     eye = still.eye_of(film, 0, width=200, height=100)
-    at, depth = eye.see(film.track[0])
+    at, depth = eye.see(film.camera.track[0])
     np.testing.assert_allclose(at, [100, 50])
-    assert depth == pytest.approx(film.distance)
+    assert depth == pytest.approx(film.camera.distance)
     np.testing.assert_allclose(eye.axes @ eye.axes.T, np.eye(3), atol=1e-12)
-    up, _ = eye.see(film.track[0] + [0, 0, 0.1])
+    up, _ = eye.see(film.camera.track[0] + [0, 0, 0.1])
     assert up[0] == pytest.approx(100) and up[1] < 50
     # The picture's height spans the field of view: 2 tan(0.3) of the distance, seen square on.
-    high = np.tan(0.3) * film.distance * eye.axes[1]
-    np.testing.assert_allclose(eye.see(film.track[0] + high)[0], [100, 0], atol=1e-9)
+    high = np.tan(0.3) * film.camera.distance * eye.axes[1]
+    np.testing.assert_allclose(eye.see(film.camera.track[0] + high)[0], [100, 0], atol=1e-9)
 
 
 def test_far_faces_are_painted_first_and_none_from_behind():
