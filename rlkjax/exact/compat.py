@@ -4,6 +4,9 @@
 two kinds and keeps records of trees instead of counts.
 """
 
+import functools
+import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,31 +14,14 @@ from typing import Any
 import jax
 from jax._src import source_info_util
 
-from rlkjax.exact.errors import UnsupportedArgumentError
-
 Array = jax.Array
 THREEFRY = "key<fry>"
+UNKNOWN = "an unknown line"
+# kinds of error that JAX raises where Python asks for the value of a traced array
+NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError)
 
 # the line that a message names shall be the user's
 source_info_util.register_exclusion(str(Path(__file__).parent))
-
-
-def flattened(fn: Callable[..., Any], tree: Any) -> Callable[..., Any]:
-    """`fn` as a function of the leaves of its arguments.
-
-    Args:
-      fn: any function.
-      tree: structure of (positional arguments, keyword arguments).
-
-    Returns:
-      leaves -> results of `fn`.
-    """
-
-    def flat(*leaves: Any) -> Any:
-        args, kwargs = jax.tree.unflatten(tree, leaves)
-        return fn(*args, **kwargs)
-
-    return flat
 
 
 def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:
@@ -49,24 +35,9 @@ def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any],
       (open jaxpr, its constants, tree of shape records that `fn` returns).
     """
     with jax.enable_x64(False):
-        closed, out_shape = jax.make_jaxpr(lambda *a: checked(fn(*a)), return_shape=True)(*args)
+        closed, out_shape = jax.make_jaxpr(fn, return_shape=True)(*args)
     jaxpr, consts = opened(closed)
     return jaxpr, list(consts), out_shape
-
-
-def checked(results: Any) -> Any:
-    """The results of a function, if all of them are arrays or numbers.
-
-    Raises:
-      UnsupportedArgumentError: one is not.
-    """
-    for path, leaf in jax.tree_util.tree_leaves_with_path(results):
-        if not isinstance(leaf, bool | int | float) and not hasattr(leaf, "dtype"):
-            raise UnsupportedArgumentError(
-                f"the function returns {type(leaf).__name__} as result "
-                f"{jax.tree_util.keystr(path) or 0}, want arrays; return it outside of exact"
-            )
-    return results
 
 
 def opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
@@ -148,7 +119,39 @@ def source_line(eqn: Any) -> str:
       "file:line:column (function)", or "an unknown line".
     """
     where = source_info_util.summarize(eqn.source_info)
-    return where if where and where != "unknown" else "an unknown line"
+    return where if where and where != "unknown" else UNKNOWN
+
+
+def current_line() -> str:
+    """Where the user's code stands now: "file:line (function)", or "an unknown line"."""
+    return innermost(traceback.extract_stack()) or UNKNOWN
+
+
+def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
+    """The last of the frames that are the user's own, or an empty text."""
+    own = [f for f in frames if source_info_util.is_user_filename(f.filename)]
+    return f"{own[-1].filename}:{own[-1].lineno} ({own[-1].name})" if own else ""
+
+
+def defined_at(fn: Callable[..., Any]) -> str:
+    """A function's name, with the file and line of its definition where it has them."""
+    inner: Any = inspect.unwrap(fn.func if isinstance(fn, functools.partial) else fn)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    name = getattr(inner, "__name__", type(inner).__name__)
+    return f"function {name} ({code.co_filename}:{code.co_firstlineno})" if code else name
+
+
+def about_values(error: Exception) -> bool:
+    """Whether an error of JAX is about a value that a trace does not have."""
+    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError) or (
+        "concrete value" in str(error)
+    )
+
+
+def raised_at(error: BaseException, fn: Callable[..., Any]) -> str:
+    """The innermost line of the user's own code that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return innermost(frames) or f"an unknown line of {defined_at(fn)}"
 
 
 def is_key(aval: Any) -> bool:

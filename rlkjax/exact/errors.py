@@ -17,3 +17,7 @@ class UnsupportedDtypeError(ExactError):
 
 class UnsupportedArgumentError(ExactError):
     """An argument or a result of the function is no array."""
+
+
+class UnsupportedControlFlowError(ExactError):
+    """Python needs the value of an array, so that no program of the function exists."""

@@ -5,6 +5,7 @@ an instruction is carried out: `lower.Lowering` as JAX operations, `reference.Re
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from rlkjax.exact import compat
@@ -73,43 +74,57 @@ def run(
     values.update(zip(opened.invars, args, strict=True))
     joins = device_sums(opened)
     for number, eqn in enumerate(opened.eqns):
-        rule = lookup(ops.table, eqn)
-        check_dtypes(eqn)
+        rule = lookup(ops, eqn)
+        check_dtypes(ops, eqn)
         operands = [read(atom) for atom in eqn.invars]
         if number in joins.done:
             outs: Sequence[Any] = operands
         else:
-            here = ops.over(joins.sums[number]) if number in joins.sums else ops
+            here = ops.over(joins.sums[number]) if number in joins.sums else within(ops, eqn)
             outs = rule.apply(here, eqn, operands)
         values.update(zip(eqn.outvars, outs, strict=True))
     return [read(atom) for atom in opened.outvars]
 
 
-def lookup(table: Table, eqn: Any) -> Rule:
+def within(ops: Any, eqn: Any) -> Any:
+    """The executor for what is inside an equation: it knows the user's line of the equation."""
+    if not compat.sub_jaxprs(eqn.params):
+        return ops
+    line = compat.source_line(eqn)
+    return ops if line == compat.UNKNOWN else replace(ops, line=line)
+
+
+def line_of(ops: Any, eqn: Any) -> str:
+    """The user's line of an equation, or of the nearest call around it that has one."""
+    line = compat.source_line(eqn)
+    return ops.line if line == compat.UNKNOWN and ops.line else line
+
+
+def lookup(ops: Any, eqn: Any) -> Rule:
     """The rule of an equation, or the error that names its primitive and line."""
-    rule = table.get(eqn.primitive.name)
+    rule: Rule | None = ops.table.get(eqn.primitive.name)
     if rule is None:
         raise UnsupportedPrimitiveError(
             f"exact has no rule for primitive '{eqn.primitive.name}' at "
-            f"{compat.source_line(eqn)}; {advice(eqn.primitive.name)}"
+            f"{line_of(ops, eqn)}; {advice(eqn.primitive.name)}"
         )
     return rule
 
 
 def advice(name: str) -> str:
     """What to do about a primitive without a rule."""
-    if "callback" in name or name in ("infeed", "outfeed"):
+    if "callback" in name or name in ("debug_print", "infeed", "outfeed"):
         return "a host callback has no defined bits: return the value instead and use it outside"
     return "write it with primitives that have one (docs/exact.md lists them), or use native"
 
 
-def check_dtypes(eqn: Any) -> None:
+def check_dtypes(ops: Any, eqn: Any) -> None:
     """Refuses an equation that reads or makes a dtype without a definition."""
     for atom in (*eqn.invars, *eqn.outvars):
         dtype = getattr(atom.aval, "dtype", None)
         if dtype is None or dtype.name in ALLOWED or dtype.name == compat.THREEFRY:
             continue
-        refuse_dtype(dtype.name, f"'{eqn.primitive.name}' at {compat.source_line(eqn)}")
+        refuse_dtype(dtype.name, f"'{eqn.primitive.name}' at {line_of(ops, eqn)}")
 
 
 def refuse_dtype(name: str, where: str) -> None:

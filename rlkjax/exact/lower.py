@@ -69,6 +69,7 @@ class Lowering:
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
+      line: the user's line of the call that surrounds the program, for messages.
     """
 
     opaque: Opaque
@@ -76,6 +77,7 @@ class Lowering:
     kept: frozenset[str] = frozenset()
     grid: str = "output"
     devices: tuple[str, ...] = ()
+    line: str = ""
 
     def over(self, devices: tuple[str, ...]) -> "Lowering":
         """The same executor, whose sums go on over devices."""

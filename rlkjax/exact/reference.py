@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlkjax.exact import compat, numpy_devices, numpy_gather, numpy_moves
+from rlkjax.exact.arguments import called_here, check_arguments, check_function, program_of
 from rlkjax.exact.correct import NAN, nearest, to_float32
 from rlkjax.exact.errors import UnsupportedArgumentError
 from rlkjax.exact.interpret import Table, run
@@ -46,12 +47,14 @@ class Reference:
       grid: "output" or "contracted", the grid that `dot` uses.
       device: the one that runs, inside `shard_map`.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
+      line: the user's line of the call that surrounds the program, for messages.
     """
 
     table: Table
     grid: str = "output"
     device: numpy_devices.Device | None = None
     devices: tuple[str, ...] = ()
+    line: str = ""
 
     def over(self, devices: tuple[str, ...]) -> "Reference":
         """The same executor, whose sums go on over devices."""
@@ -315,14 +318,18 @@ def reference(fn: Fn) -> Fn:
       UnsupportedDtypeError: a dtype has no definition.
     """
 
+    check_function(fn, "reference")
+
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
+        check_arguments((args, kwargs))
         leaves = [narrow_scalar(v) for v in leaves]
-        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
+        jaxpr, consts, out_shape = program_of(fn, tree, leaves)
         ops = Reference(TABLE)
         inputs = [ops.entry(to_numpy(v)) for v in leaves]
-        outs = run(ops, jaxpr, inputs, [ops.constant(c) for c in consts])
+        with called_here():
+            outs = run(ops, jaxpr, inputs, [ops.constant(c) for c in consts])
         shapes, out_tree = jax.tree.flatten(out_shape)
         results = [finished(ops, x, s) for x, s in zip(outs, shapes, strict=True)]
         return jax.tree.unflatten(out_tree, results)

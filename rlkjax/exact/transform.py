@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from rlkjax.exact import compat
-from rlkjax.exact.errors import UnsupportedArgumentError
-from rlkjax.exact.interpret import refuse_dtype, run
+from rlkjax.exact.arguments import called_here, check_arguments, check_function, program_of
+from rlkjax.exact.interpret import run
 from rlkjax.exact.lower import Lowering, opaque_from
 from rlkjax.exact.rules.table import TABLE
 
@@ -33,17 +32,22 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
     Raises:
       UnsupportedPrimitiveError: on the first call, a primitive has no rule.
       UnsupportedDtypeError: on the first call, a dtype has no definition.
-      UnsupportedArgumentError: on the first call, an argument or a result is no array.
+      UnsupportedArgumentError: `fn` is no function; on the first call, an argument or a result is
+        no array.
+      UnsupportedControlFlowError: on the first call, Python needs the value of an array.
 
     Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. In another
     jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
     """
 
+    check_function(fn, "exact")
+
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
-        check_arguments(leaves, jax.tree_util.tree_leaves_with_path((args, kwargs)))
-        return compiled(fn, tree, frozenset(kept))(leaves)
+        check_arguments((args, kwargs))
+        with called_here():
+            return compiled(fn, tree, frozenset(kept))(leaves)
 
     return wrapped  # type: ignore[return-value]
 
@@ -53,8 +57,7 @@ def compiled(fn: Callable[..., Any], tree: Any, kept: frozenset[str]) -> Callabl
     """The jitted exact program of `fn` for one structure of arguments."""
 
     def call(leaves: list[Array]) -> Any:
-        jaxpr, consts, out_shape = compat.traced(compat.flattened(fn, tree), leaves)
-        check_results(out_shape)
+        jaxpr, consts, out_shape = program_of(fn, tree, leaves)
         outs = emit(jaxpr, consts, leaves, kept)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
@@ -84,23 +87,3 @@ def emit(
 
     with jax.enable_x64(True):
         return jax.jit(program)(list(consts), list(leaves))
-
-
-def check_arguments(leaves: Sequence[Any], paths: Sequence[tuple[Any, Any]]) -> None:
-    """Refuses arguments that are no arrays or hold a dtype without a definition."""
-    for path, value in paths:
-        where = f"argument {jax.tree_util.keystr(path)}"
-        if isinstance(value, bool | int | float):
-            continue
-        if not hasattr(value, "dtype"):
-            raise UnsupportedArgumentError(
-                f"{where} of an exact function is {type(value).__name__}, want an array; bind it "
-                "with functools.partial before calling exact"
-            )
-        refuse_dtype(value.dtype.name, where)
-
-
-def check_results(out_shape: Any) -> None:
-    """Refuses results with a dtype without a definition."""
-    for path, value in jax.tree_util.tree_leaves_with_path(out_shape):
-        refuse_dtype(value.dtype.name, f"result {jax.tree_util.keystr(path) or 0}")

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedPrimitiveError
-from rlkjax.exact.interpret import Rule, run
+from rlkjax.exact.interpret import Rule, line_of, run
 
 DEFINED = "psum psum_invariant reduce_scatter"
 MOVED = "pmax pmin all_gather all_gather_invariant ppermute all_to_all axis_index"
@@ -23,7 +22,7 @@ def collective(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     if eqn.params.get("axis_index_groups") is not None:
         raise UnsupportedPrimitiveError(
             f"exact has no rule for '{eqn.primitive.name}' with axis_index_groups at "
-            f"{compat.source_line(eqn)}: give the mesh one more axis instead"
+            f"{line_of(ops, eqn)}: give the mesh one more axis instead"
         )
     return ops.collective(eqn.primitive.name, eqn.params, args)
 
