@@ -70,7 +70,9 @@ def sync_folder(path: Path) -> None:
 
 
 def _write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
+    # A new file or none: whatever link lies there is never written through.
+    path.unlink(missing_ok=True)
+    with open(path, "xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlkjax.audit.artifacts import CONFIG, FINGERPRINT
-from rlkjax.audit.checks import LEDGER, METRICS, Record
+from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record
 from rlkjax.audit.inside import read_inside
 from rlkjax.audit.verify import Report, verify_run
 from rlkjax.errors import ConsistencyError
@@ -55,9 +55,11 @@ def read_facts(folder: Path) -> Facts:
       InputError: the folder is no run folder.
     """
     report = verify_run(folder)
-    read = partial(_read, Path(folder).resolve())
+    inside = Path(folder).resolve()
+    read = partial(_read, inside)
+    findings = tuple(_without_path(each, str(inside)) for each in report.findings)
     return Facts(
-        report=report,
+        report=report._replace(findings=findings),
         records=dict(_lines(read(LEDGER))),
         metrics=tuple(line for _, line in _lines(read(METRICS))),
         config=_object(read(CONFIG)),
@@ -95,6 +97,12 @@ def count(value: Any) -> int | None:
     """
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
     return value if fits else None
+
+
+def _without_path(finding: Finding, folder: str) -> Finding:
+    """A finding that names the run folder RUN: what the system says of a file holds its path."""
+    got, expected = (each.replace(folder, "RUN") for each in (finding.got, finding.expected))
+    return finding._replace(got=got, expected=expected)
 
 
 def _read(folder: Path, file: str) -> bytes:

@@ -210,6 +210,24 @@ def test_a_link_that_leaves_the_folder_is_not_followed(run, tmp_path):
     assert "secret words" not in text and "NOT verified" in text
 
 
+def test_what_the_system_says_of_a_file_is_said_without_its_path(run):
+    (run / "config.json").unlink()
+    (run / "config.json").symlink_to(run / "config.json")  # a loop
+    text = made(run)
+    assert "NOT verified" in text and str(run.parent) not in text
+    assert "RUN/config.json" in text
+
+
+def test_a_link_in_the_place_of_the_page_is_not_written_through(run, tmp_path):
+    for name in ("report.html", "report.html.part"):
+        (run / name).symlink_to(tmp_path / "mine.txt")
+    (tmp_path / "mine.txt").write_text("mine")
+    page.write(run)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert not (run / "report.html").is_symlink()
+    assert (run / "report.html").read_text() == made(run)
+
+
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(InputError, match="run folder: got .* want a folder that holds"):
         page.write(tmp_path)
