@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rlkjax.errors import ConsistencyError
 from rlkjax.report.divergence import divergence_page
 
 _SHOWN = 12  # settings of one kind that are listed
+_KINDS = {"fingerprint": "machine"}  # what the kinds of settings are called, where it is not so
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,7 +81,7 @@ def as_text(found: Difference) -> str:
       Lines of printable text.
     """
     shown = found.as_json()
-    lines = [_verdict(shown), *_runs(shown)]
+    lines = [_printable(_verdict(shown)), *_runs(shown)]
     if shown["buffer"]:
         lines.append(_row("where", _where(shown)))
     if shown["a_bits"]:
@@ -92,11 +94,25 @@ def as_text(found: Difference) -> str:
         lines += _operation(shown["operation"])
     lines += [_row("note", note) for note in shown["notes"]]
     lines += _settings(found.settings)
-    return "\n".join(ascii(line)[1:-1].replace("\\'", "'") for line in lines)
+    return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """Text from files, with control and non-ASCII characters escaped."""
+    return ascii(text)[1:-1].replace("\\'", "'")
 
 
 def _row(name: str, text: str) -> str:
-    return f"  {name:<9} {text}"
+    """A name and a text, in lines of at most 100 columns."""
+    head = f"  {name:<9} "
+    return textwrap.fill(
+        _printable(text),
+        100,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _verdict(shown: dict) -> str:
@@ -153,12 +169,13 @@ def _operation(shown: dict) -> list[str]:
 
 def _settings(settings: Settings) -> list[str]:
     lines = []
-    for kind, entries in vars(settings).items():
+    for name, entries in vars(settings).items():
+        kind = _KINDS.get(name, name)
         for entry in entries[:_SHOWN]:
             effect = f"; can change {entry.effect}" if entry.effect else ""
-            lines.append(_row(kind[:11], f"{entry.key}: {entry.a} in A, {entry.b} in B{effect}"))
+            lines.append(_row(kind, f"{entry.key}: {entry.a} in A, {entry.b} in B{effect}"))
         if len(entries) > _SHOWN:
-            lines.append(_row(kind[:11], f"and {len(entries) - _SHOWN} more; see --json"))
+            lines.append(_row(kind, f"and {len(entries) - _SHOWN} more; see --json"))
     return ["  differing settings:", *lines] if lines else []
 
 

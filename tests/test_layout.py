@@ -23,6 +23,7 @@ LEVELS = {
         "exact": 1,
         "golden": 2,
         "cli": 1,
+        "child": 1,
         "doctor": 2,
         "audit": 2,
         "formulas": 2,

@@ -226,7 +226,8 @@ def _ended(known: Difference, parting: Parting) -> Difference:
     name, other = "AB"[side], "AB"[1 - side]
     last, following = parting.steps[side].record, parting.steps[1 - side].record
     if last["kind"] == "halt":
-        place = Place(last["buffer"] or "", None, last["step"], last["environment"], None)
+        element = None if last["element"] is None else tuple(last["element"])
+        place = Place(last["buffer"] or "", None, last["step"], last["environment"], element)
         bits = f": expected {last['expected']}, got {last['got']}" if last["expected"] else ""
         note = f"{name} halted in iteration {last['iteration']}, stage {last['stage']}{bits}"
         return replace(

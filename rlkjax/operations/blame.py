@@ -11,7 +11,9 @@ from rlkjax.errors import InputError
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 from rlkjax.operations import mechanism
-from rlkjax.operations.levels import Program, Ref, Transform, Values, to_host
+from rlkjax.operations.levels import Ref
+from rlkjax.operations.program import Program, Transform
+from rlkjax.operations.values import Values, to_host
 from rlkjax.operations.walk import Found, Side, Walk, same, whole
 
 Mode = Literal["plain", "fused", "exact", "reference"]

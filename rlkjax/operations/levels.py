@@ -1,23 +1,20 @@
 """A traced program as levels of equations, calls inlined: one level for each body of a loop."""
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from rlkjax.exact import compat
 from rlkjax.exact.certificate import parameters
 from rlkjax.operations.lines import UNKNOWN, user_line
+from rlkjax.operations.values import Values, to_host
 
-Values = list[np.ndarray]
-Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
 Path = tuple[tuple[int, str], ...]  # (number of the equation, name of the body), outermost first
 
 # The bodies of the primitives that are not inlined.
+SUMS = ("dot_general", "reduce_sum")
 BODIES = {"scan": ("jaxpr",), "while": ("cond_jaxpr", "body_jaxpr"), "cond": ("branches",)}
-_KEYS = {"key<fry>": "threefry2x32", "key<rbg>": "rbg", "key<urbg>": "unsafe_rbg"}
 
 
 class Ref(NamedTuple):
@@ -75,141 +72,6 @@ class Level(NamedTuple):
     consts: Values
     eqns: tuple[Any, ...]
     avals: tuple[Any, ...]
-
-
-class Program:
-    """One evaluation of a traced function: its levels, and how they are computed."""
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[Any],
-        transform: Transform,
-        *,
-        apart: bool = False,
-    ) -> None:
-        """Traces a function.
-
-        Args:
-          fn: function of trees of arrays.
-          args: arrays or shape records.
-          transform: applied to the function "results of a level": the identity computes one
-            operation after the other, `jax.jit` a level as a whole.
-          apart: each equation has a program of its own that returns its results alone, so that what
-            is fused into it need not be stored; as many programs as equations.
-        """
-        leaves, tree = jax.tree.flatten(args)
-        jaxpr, consts, _ = compat.traced(lambda *flat: fn(*jax.tree.unflatten(tree, flat)), leaves)
-        self._levels: dict[Path, Level] = {(): flatten(jaxpr, consts)}
-        self._computed: dict[Path, Callable[..., Any]] = {}
-        self._transform = transform
-        self._apart = apart
-
-    def outline(self, path: Path) -> tuple[tuple[Equation, ...], tuple[Ref, ...], Values]:
-        """The equations of a level, where its results come from, and its constants.
-
-        Args:
-          path: the level; () for the outermost.
-
-        Returns:
-          Plain values.
-        """
-        level = self._level(path)
-        return level.equations, level.outs, level.consts
-
-    def evaluate(self, path: Path, inputs: Values) -> list[Values]:
-        """All results of a level.
-
-        Args:
-          path: the level.
-          inputs: as `to_host` gives them, without the constants.
-
-        Returns:
-          The results of each equation.
-        """
-        level = self._level(path)
-        if path not in self._computed:
-            self._computed[path] = self._program(level)
-        given = map(to_device, [*inputs, *level.consts], level.avals)
-        return [[to_host(x) for x in each] for each in self._computed[path](*given)]
-
-    def _program(self, level: Level) -> Callable[..., list[list[Any]]]:
-        if not self._apart:
-            return self._transform(functools.partial(compute, level))
-        numbers = range(len(level.eqns))
-        each = [self._transform(functools.partial(compute_one, level, n)) for n in numbers]
-        return lambda *given: [program(*given) for program in each]
-
-    def _level(self, path: Path) -> Level:
-        if path not in self._levels:
-            number, body = path[-1]
-            eqn = self._level(path[:-1]).eqns[number]
-            name, _, branch = body.partition(":")
-            jaxpr = eqn.params[name][int(branch)] if branch else eqn.params[name]
-            self._levels[path] = flatten(*compat.opened(jaxpr))
-        return self._levels[path]
-
-
-def to_host(value: Any) -> np.ndarray:
-    """A value on the host; typed keys as their words.
-
-    Args:
-      value: a JAX or NumPy array.
-
-    Returns:
-      A NumPy array.
-    """
-    if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    return np.asarray(value)
-
-
-def to_device(value: np.ndarray, aval: Any) -> Any:
-    """The inverse of `to_host`.
-
-    Args:
-      value: a NumPy array.
-      aval: shape record of the value.
-
-    Returns:
-      A JAX array.
-    """
-    if compat.is_key(aval):
-        return jax.random.wrap_key_data(jax.numpy.asarray(value), impl=_KEYS[aval.dtype.name])
-    return jax.numpy.asarray(value, aval.dtype)
-
-
-def compute(level: Level, *inputs: Any) -> list[list[Any]]:
-    """All results of a level, by its equations in order.
-
-    Args:
-      level: the level.
-      *inputs: inputs and constants.
-
-    Returns:
-      The results of each equation.
-    """
-    results: list[list[Any]] = []
-    for eqn, equation in zip(level.eqns, level.equations, strict=True):
-        operands = [read(ref, inputs, results) for ref in equation.operands]
-        out = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
-        results.append(list(out) if eqn.primitive.multiple_results else [out])
-    return results
-
-
-def compute_one(level: Level, number: int, *inputs: Any) -> list[Any]:
-    """The results of one equation of a level.
-
-    Args:
-      level: the level.
-      number: of the equation.
-      *inputs: inputs and constants.
-
-    Returns:
-      Its results.
-    """
-    until = level._replace(eqns=level.eqns[: number + 1], equations=level.equations[: number + 1])
-    return compute(until, *inputs)[number]
 
 
 def read(ref: Ref, inputs: Sequence[Any], results: Sequence[Sequence[Any]]) -> Any:
@@ -306,6 +168,3 @@ def _describe(eqn: Any, operands: tuple[Ref, ...]) -> Equation:
         loop=loop,
         axes=tuple(axes) if isinstance(axes, tuple) and name in SUMS else (),
     )
-
-
-SUMS = ("dot_general", "reduce_sum")

@@ -13,7 +13,8 @@ import numpy as np
 from rlkjax.certificates import CAUSES, LIBRARY, ORDER
 from rlkjax.exact.interpret import Kind
 from rlkjax.exact.rules.table import TABLE
-from rlkjax.operations.levels import Equation, Values
+from rlkjax.operations.levels import Equation
+from rlkjax.operations.values import Values
 from rlkjax.operations.walk import Found
 
 EPSILON = 2.0**-24  # half a unit in the last place of 1.0: the error of one float32 rounding

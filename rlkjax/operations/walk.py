@@ -5,7 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rlkjax.operations.levels import Equation, Path, Ref, Values, read
+from rlkjax.operations.levels import Equation, Path, Ref, read
+from rlkjax.operations.values import Values
 
 PASSES = 100_000  # of one while loop; a longer one is named as a whole
 
@@ -13,7 +14,7 @@ SelectFn = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Side(Protocol):
-    """One evaluation of a program, here or in another process; see `levels.Program`."""
+    """One evaluation of a program, here or in another process; see `program.Program`."""
 
     def outline(self, path: Path) -> tuple[tuple[Equation, ...], tuple[Ref, ...], Values]:
         """Equations, where results come from, constants."""

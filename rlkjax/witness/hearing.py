@@ -16,7 +16,7 @@ from rlkjax.audit.referee import Folders, Recomputed
 from rlkjax.config import parse_canonical
 from rlkjax.errors import MachineError
 from rlkjax.operations.blame import describe, walk
-from rlkjax.operations.levels import Values
+from rlkjax.operations.values import Values
 from rlkjax.run_folder import CONFIG, FINGERPRINT
 from rlkjax.witness.process import Asked, Witness, environment_of
 

@@ -1,20 +1,16 @@
 """A run's own process, with the flags, variables and threads that its fingerprint names."""
 
-import contextlib
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlkjax.child import Child
 from rlkjax.errors import MachineError
-from rlkjax.operations.levels import Equation, Ref, Values
+from rlkjax.operations.levels import Equation, Ref
 from rlkjax.operations.levels import Path as LevelPath
+from rlkjax.operations.values import Values
 from rlkjax.platform import flags
 
-ROOT = Path(__file__).resolve().parents[2]
 _DROPPED = ("XLA_FLAGS", "JAX_PLATFORMS", "PJRT_NPROC", "NPROC")
 _VARIABLE = "environment."
 _HIDDEN = "<path>"  # what a fingerprint writes for a path
@@ -45,14 +41,15 @@ def environment_of(
     workers = str(fingerprint.get("cpu.threads", ""))
     if threads is None and workers.isdecimal():
         made[flags.THREADS] = workers
-    path = os.pathsep.join([str(ROOT), outside.get("PYTHONPATH", "")])
-    return {**made, "PYTHONPATH": path.strip(os.pathsep)}
+    return made
 
 
 class Witness:
     """Answers for one run, from a process of its own."""
 
-    def __init__(self, folder: Path, iteration: int, stage: str, *, variables: dict[str, str]):
+    def __init__(
+        self, folder: Path, iteration: int, stage: str, *, variables: Mapping[str, str]
+    ) -> None:
         """Starts the process and asks for an iteration; `testimony` waits for the answer.
 
         Args:
@@ -64,20 +61,9 @@ class Witness:
         Raises:
           MachineError: the process cannot be started.
         """
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "rlkjax.witness.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=variables,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise MachineError(
-                f"run {folder}: a process for it could not be started ({error}); free memory"
-            ) from None
-        self._name = str(folder)
-        self._send((str(folder), iteration, stage))
+        self._folder = folder
+        self._child = Child(f"run {folder}", "rlkjax.witness.worker", variables)
+        self._child.send((str(folder), iteration, stage))
 
     def testimony(self) -> Any:
         """Waits for the iteration.
@@ -88,14 +74,14 @@ class Witness:
         Raises:
           MachineError: the run cannot be computed here.
         """
-        return self._receive()
+        return self._answer()
 
     def ask(self, program: tuple[str, bool], method: str, *arguments: Any) -> Any:
         """Asks a stage's program.
 
         Args:
           program: stage, and whether each equation has a program of its own.
-          method: of `operations.levels.Program`.
+          method: of `operations.program.Program`.
           *arguments: of the method.
 
         Returns:
@@ -104,40 +90,18 @@ class Witness:
         Raises:
           MachineError: the process has ended.
         """
-        self._send((program, method, arguments))
-        return self._receive()
+        self._child.send((program, method, arguments))
+        return self._answer()
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                if stream:
-                    stream.close()
+        self._child.close()
 
-    def _send(self, question: object) -> None:
-        try:
-            if self._process.stdin:
-                pickle.dump(question, self._process.stdin)
-                self._process.stdin.flush()
-        except OSError:
-            raise self._ended() from None
-
-    def _receive(self) -> Any:
-        try:
-            refused, answer = pickle.load(self._process.stdout)  # type: ignore[arg-type]
-        except (EOFError, pickle.UnpicklingError):
-            raise self._ended() from None
+    def _answer(self) -> Any:
+        refused, answer = self._child.receive()
         if refused is not None:
-            raise MachineError(f"run {self._name} cannot be computed here: {answer}")
+            raise MachineError(f"run {self._folder} cannot be computed here: {answer}")
         return answer
-
-    def _ended(self) -> MachineError:
-        return MachineError(
-            f"run {self._name}: its process ended with status {self._process.wait()}, want an "
-            "answer; see its message above"
-        )
 
 
 class Asked:

@@ -17,7 +17,7 @@ from rlkjax.config import Config, parse_canonical
 from rlkjax.environment import make_environment
 from rlkjax.launch import TRANSFORMS
 from rlkjax.learner import Stages, make_stages
-from rlkjax.operations.levels import Program
+from rlkjax.operations.program import Program
 from rlkjax.programs import Programs, compile_stages
 from rlkjax.types import TrainState, WorldState
 

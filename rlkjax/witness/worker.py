@@ -1,11 +1,11 @@
 """The process that answers for one run: takes questions on stdin, answers on stdout."""
 
-import os
 import pickle
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rlkjax import child
 from rlkjax.config import parse_canonical
 from rlkjax.errors import MachineError, RlkError
 from rlkjax.platform import devices, flags
@@ -56,10 +56,7 @@ def _say(answers: BinaryIO, answer: object) -> None:
 
 def main() -> int:
     """Serves the process that started this one."""
-    # Whatever a library prints goes to stderr, so that only answers are on stdout.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin.buffer, answers)
+    serve(sys.stdin.buffer, child.answers())
     return 0
 
 

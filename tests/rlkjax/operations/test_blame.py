@@ -10,7 +10,8 @@ import pytest
 
 from rlkjax.errors import InputError
 from rlkjax.operations.blame import describe, first_differing_operation, walk
-from rlkjax.operations.levels import BODIES, Program
+from rlkjax.operations.levels import BODIES
+from rlkjax.operations.program import Program
 from rlkjax.operations.walk import Walk
 
 F32 = np.float32

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rlkjax.errors import MachineError
-from rlkjax.operations.levels import Program
+from rlkjax.operations.program import Program
 from rlkjax.witness import hearing, testimony
 
 F32 = np.float32
