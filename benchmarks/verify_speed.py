@@ -21,7 +21,7 @@ from rlkjax.audit.notary import Notary, state_roots
 from rlkjax.audit.records import FORMAT
 
 DIGEST = "0" * 64
-# What the process that verifies runs; prints seconds and peak memory in MiB.
+# What the process that verifies runs; prints seconds, CPU seconds and peak memory in MiB.
 PROBE = """
 import re, sys, time
 from pathlib import Path
@@ -32,12 +32,12 @@ def peak():
     return int(re.search(r"VmHWM:\\s*(\\d+)", text)[1]) / 1024
 
 before = peak()
-begin = time.perf_counter()
+begin, cpu = time.perf_counter(), time.process_time()
 report = verify_run(Path(sys.argv[1]))
-seconds = time.perf_counter() - begin
+seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
 if not report.verified:
     sys.exit(str(report.findings[:3]))
-print(seconds, peak() - before)
+print(seconds, cpu, peak() - before)
 """
 
 
@@ -107,20 +107,21 @@ def genesis(config: str, iterations: int) -> dict:
     }
 
 
-def measure(folder: Path) -> tuple[float, float]:
+def measure(folder: Path) -> tuple[float, float, float]:
     """Verifies a run in a fresh process.
 
     Args:
       folder: the run.
 
     Returns:
-      Seconds, and MiB that the peak of its memory lies above that of the imports.
+      Seconds, CPU seconds of all threads, and MiB that the peak of its memory lies above that of
+      the imports.
     """
     ran = subprocess.run(
         [sys.executable, "-c", PROBE, str(folder)], capture_output=True, text=True, check=True
     )
-    seconds, memory = map(float, ran.stdout.split())
-    return seconds, memory
+    seconds, cpu, memory = map(float, ran.stdout.split())
+    return seconds, cpu, memory
 
 
 def kept_bytes(folder: Path) -> int:
@@ -181,14 +182,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as place:
         kept = Path(place) / "kept"
         write_run(kept, options.iterations, segment=segment, state=state)
-        seconds, memory = min(measure(kept) for _ in range(options.repeat))
+        seconds, cpu, memory = min(measure(kept) for _ in range(options.repeat))
         shown["kept_megabytes"] = kept_bytes(kept) / 1e6
         shown["kept_megabytes_per_second"] = kept_bytes(kept) / 1e6 / seconds
+        shown["kept_megabytes_per_cpu_second"] = kept_bytes(kept) / 1e6 / cpu
         shown["kept_memory_mib"] = memory
         for count in (options.records // 100, options.records):
             bare = Path(place) / f"bare-{count}"
             write_run(bare, count, segment=small_segment, state=small_state, keep="none")
-            seconds, memory = min(measure(bare) for _ in range(options.repeat))
+            seconds, _, memory = min(measure(bare) for _ in range(options.repeat))
             shown[f"records_per_second_{count}"] = 4 * count / seconds
             shown[f"ledger_memory_mib_{count}"] = memory
     print(json.dumps({key: round(value, 1) for key, value in shown.items()}, indent=1))

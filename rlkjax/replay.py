@@ -58,7 +58,7 @@ class Differs(ConsistencyError):
         self.work: Work | None = None
 
 
-class Witness(Journal):
+class RepeatedJournal(Journal):
     """A copy of a recorded file, which must be appended to just as the recorded one was."""
 
     def __init__(self, path: Path, lines: Sequence[bytes], taken: int) -> None:
@@ -157,8 +157,8 @@ def _open(recorded: Recorded, programs: Programs, begin: Start, place: Path) -> 
     """The run, as if it were resumed, with copies of its files in a folder of its own."""
     config, count = recorded.config, begin.taken
     taken = replay_recorded.metric_lines(recorded, count)
-    journal = Witness(place / LEDGER, recorded.lines, count)
-    metrics = Witness(place / METRICS, recorded.metrics, taken)
+    journal = RepeatedJournal(place / LEDGER, recorded.lines, count)
+    metrics = RepeatedJournal(place / METRICS, recorded.metrics, taken)
     chain = ledger.follow(ledger.EMPTY, recorded.lines[:count])
     # The programs of another version may have other digests; compared with genesis above.
     graph = recorded.records[0].get("policy_graph", programs.rollout_graph)

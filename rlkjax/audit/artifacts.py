@@ -17,6 +17,8 @@ CHECKPOINTS, SEGMENTS, FINGERPRINTS = "checkpoints", "segments", "fingerprints"
 
 # Reads a file of the run folder; raises ConsistencyError where it is missing or refused.
 ReadFn = Callable[[str], bytes]
+# The same for large files; the next call overwrites what it gave.
+LoadFn = Callable[[str], memoryview]
 
 
 def _digest(read: ReadFn, file: str, record: Record, key: str) -> list[Finding]:
@@ -154,7 +156,7 @@ def _check_train_state(around: Around, tensors: Mapping[str, Any], file: str) ->
 
 
 def check_checkpoint(
-    record: Record, around: Around, names: Sequence[str], *, read: ReadFn
+    record: Record, around: Around, names: Sequence[str], *, read: ReadFn, load: LoadFn
 ) -> list[Finding]:
     """Whether a checkpoint on disk is the one that a record names, to the last byte.
 
@@ -163,6 +165,7 @@ def check_checkpoint(
       around: the records that it is compared with.
       names: files in the checkpoint's folder.
       read: reads a file of the run folder.
+      load: reads a large one.
 
     Returns:
       Findings.
@@ -180,7 +183,7 @@ def check_checkpoint(
         findings += _check_manifest(record, around.genesis, data, file)
         manifest = manifests.read(data, file)
         file = f"{folder}/{manifests.STATE}"
-        tensors, problems = manifests.compare(manifest, read(file), file, fresh=False)
+        tensors, problems = manifests.compare(manifest, load(file), file, fresh=False)
         findings += _check_train_state(around, tensors, file)
     except ConsistencyError as error:
         return [*findings, Finding(file, index, "file", "the file as it was written", str(error))]
@@ -195,21 +198,21 @@ def _leaves_of(leaves: Sequence[bytes], names: Sequence[str], wanted: Sequence[s
     return [leaves[row + column] for row in range(0, len(leaves), width) for column in columns]
 
 
-def check_segment(record: Record, rescore: Record, file: str, *, read: ReadFn) -> list[Finding]:
+def check_segment(record: Record, rescore: Record, file: str, *, load: LoadFn) -> list[Finding]:
     """Whether a kept segment has the roots that its rollout and rescore records claim.
 
     Args:
       record: the rollout record.
       rescore: the record that follows it; empty if it is of another kind.
       file: path of the segment inside the run folder.
-      read: reads a file of the run folder.
+      load: reads a large file of the run folder.
 
     Returns:
       Findings.
     """
     index = record["index"]
     try:
-        fields = view(read(file), file)
+        fields = view(load(file), file)
         leaves = merkle.segment_leaves(fields, record["sequence"])
     except (ConsistencyError, InputError) as error:
         return [Finding(file, index, "file", "the segment as it was written", str(error))]

@@ -3,14 +3,14 @@
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from rlkjax.audit.checks import LINE_LIMIT
 from rlkjax.errors import ConsistencyError
 
 
-def open_inside(folder: Path, file: str) -> BinaryIO:
+def open_inside(folder: Path, file: str) -> BufferedReader:
     """Opens a regular file that lies inside a folder, following no link out of it.
 
     Args:
@@ -54,6 +54,44 @@ def read_inside(folder: Path, file: str) -> bytes:
             return opened.read()
         except (OSError, MemoryError) as error:
             raise _unreadable(file, error) from None
+
+
+class Loader:
+    """Reads large files of a run folder one after the other into the same memory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Starts without memory.
+
+        Args:
+          folder: the resolved run folder.
+        """
+        self._folder = folder
+        self._memory = bytearray()
+
+    def __call__(self, file: str) -> memoryview:
+        """All bytes of a regular file that lies inside the folder.
+
+        Args:
+          file: path inside it.
+
+        Returns:
+          The bytes, read-only; the next call overwrites them.
+
+        Raises:
+          ConsistencyError: missing, no regular file, not readable, a link that leads outside, or
+            a file that grows or shrinks meanwhile.
+        """
+        with open_inside(self._folder, file) as opened:
+            try:
+                size = os.fstat(opened.fileno()).st_size
+                if size > len(self._memory):
+                    self._memory = bytearray(size)
+                target = memoryview(self._memory)[:size]
+                if opened.readinto(target) != size or opened.read(1):
+                    raise ConsistencyError(f"{file}: got a file that changes while it is read")
+                return target.toreadonly()
+            except (OSError, MemoryError) as error:
+                raise _unreadable(file, error) from None
 
 
 def lines_inside(folder: Path, file: str) -> Iterator[bytes]:

@@ -148,7 +148,7 @@ def read(data: bytes, what: str) -> dict[str, Any]:
 
 
 def compare(
-    manifest: Mapping[str, Any], state: bytes, what: str, *, fresh: bool = True
+    manifest: Mapping[str, Any], state: bytes | memoryview, what: str, *, fresh: bool = True
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Compares a state file with its manifest.
 

@@ -41,11 +41,11 @@ def pack(tensors: Mapping[str, Any]) -> bytes:
     return _encode(arrays)
 
 
-def view(data: bytes, what: str) -> dict[str, np.ndarray]:
+def view(data: bytes | memoryview, what: str) -> dict[str, np.ndarray]:
     """The arrays of a file that `pack` wrote, as read-only views of its bytes.
 
     Args:
-      data: the whole file.
+      data: the whole file; it must stay as it is while the arrays are used.
       what: name of the file, for the message.
 
     Returns:
@@ -85,15 +85,16 @@ def unpack(data: bytes, what: str) -> dict[str, np.ndarray]:
     return {name: array.copy() for name, array in view(data, what).items()}
 
 
-def _parse(data: bytes) -> dict[str, np.ndarray] | None:
+def _parse(data: bytes | memoryview) -> dict[str, np.ndarray] | None:
     """Views by name; None where the file is spelled otherwise than `pack` does."""
     start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     if start > len(data):
         raise ValueError(f"a header that ends at byte {start} of {len(data)}")
-    entries = _entries(json.loads(data[_LENGTH:start].decode("utf-8")))
+    stated = bytes(data[_LENGTH:start])
+    entries = _entries(json.loads(stated.decode("utf-8")))
     header, spans = _layout(entries)
     size = start + max((end for _, end in spans.values()), default=0)
-    if data[_LENGTH:start] != header or size != len(data):
+    if stated != header or size != len(data):
         return None
     tensors = {}
     for name in sorted(entries):

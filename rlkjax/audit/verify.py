@@ -24,7 +24,7 @@ from rlkjax.audit.artifacts import (
 )
 from rlkjax.audit.checks import LEDGER, METRICS, Finding, Record, Watcher
 from rlkjax.audit.head import Head, origin_of
-from rlkjax.audit.inside import lines_inside, names_inside, read_inside
+from rlkjax.audit.inside import Loader, lines_inside, names_inside, read_inside
 from rlkjax.audit.ledger import EMPTY, Chain
 from rlkjax.audit.tree import Frontier
 from rlkjax.audit.trust import Trusted
@@ -219,7 +219,7 @@ def _ledger(folder: Path, found: _Found) -> Iterator[bytes]:
 
 
 def _kept_watchers(folder: Path, kept: Kept, found: _Found) -> list[Watcher]:
-    read = partial(read_inside, folder)
+    read, load = partial(read_inside, folder), Loader(folder)
     names_fn = partial(names_inside, folder)
     segments = {"all": ALL, "last": 1}.get(kept.segments, 0)
     present = {}
@@ -231,8 +231,8 @@ def _kept_watchers(folder: Path, kept: Kept, found: _Found) -> list[Watcher]:
             found.add([Finding(kind, None, "folder", "a folder of the run", str(error))])
         present[kind] = [name for name in names if not name.endswith(TEMPORARY)]
     return [
-        Checkpoints(names_fn, read, names=present[CHECKPOINTS], keep=kept.checkpoints),
-        Segments(read, names=present[SEGMENTS], keep=segments),
+        Checkpoints(names_fn, read, load, names=present[CHECKPOINTS], keep=kept.checkpoints),
+        Segments(load, names=present[SEGMENTS], keep=segments),
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rlkjax.audit import artifacts
-from rlkjax.audit.artifacts import CHECKPOINTS, SEGMENTS, Around, ReadFn
+from rlkjax.audit.artifacts import CHECKPOINTS, SEGMENTS, Around, LoadFn, ReadFn
 from rlkjax.audit.checks import LEDGER, Finding, Record
 from rlkjax.errors import ConsistencyError
 
@@ -109,16 +109,19 @@ class _Waiting(NamedTuple):
 class Checkpoints:
     """Whether each checkpoint on disk is the one that a record names, to the last byte."""
 
-    def __init__(self, names_fn: NamesFn, read: ReadFn, *, names: list[str], keep: int) -> None:
+    def __init__(
+        self, names_fn: NamesFn, read: ReadFn, load: LoadFn, *, names: list[str], keep: int
+    ) -> None:
         """Starts with what lies in the folder.
 
         Args:
           names_fn: names in a folder of the run; raises ConsistencyError where it is refused.
           read: reads a file of the run folder.
+          load: reads a large one.
           names: checkpoints that are there.
           keep: how many of the last recorded must be there.
         """
-        self._names_fn, self._read = names_fn, read
+        self._names_fn, self._read, self._load = names_fn, read, load
         self._shelf = Shelf(CHECKPOINTS, names, keep)
         self._genesis: Record = {}
         self._update: Record = {}
@@ -166,21 +169,21 @@ class Checkpoints:
             names = self._names_fn(folder)
         except ConsistencyError as error:
             return [Finding(folder, record["index"], "folder", "a folder", str(error))]
-        return artifacts.check_checkpoint(record, around, names, read=self._read)
+        return artifacts.check_checkpoint(record, around, names, read=self._read, load=self._load)
 
 
 class Segments:
     """Whether each kept segment has the root, the leaves and the claims that were recorded."""
 
-    def __init__(self, read: ReadFn, *, names: list[str], keep: int) -> None:
+    def __init__(self, load: LoadFn, *, names: list[str], keep: int) -> None:
         """Starts with what lies in the folder.
 
         Args:
-          read: reads a file of the run folder.
+          load: reads a large file of the run folder.
           names: segments that are there.
           keep: how many of the last recorded must be there; `ALL` for every one.
         """
-        self._read = read
+        self._load = load
         self._shelf = Shelf(SEGMENTS, names, keep)
         self._waiting: Record | None = None
 
@@ -214,7 +217,7 @@ class Segments:
         record, self._waiting = self._waiting, None
         rescore = _of(record["iteration"], following) if _is_rescore(following) else {}
         file = f"{SEGMENTS}/{record['iteration']:08d}.safetensors"
-        return artifacts.check_segment(record, rescore, file, read=self._read)
+        return artifacts.check_segment(record, rescore, file, load=self._load)
 
 
 def _is_rescore(record: Record) -> bool:
