@@ -12,6 +12,8 @@ Nothing is imported here, so that a ledger can be read without JAX. Reading orde
     config types errors records that everything else speaks
     checkpoint          a complete state on disk, atomic
     audit/              the notary: Merkle trees, the ledger, the tap, the verifier
+    recompute/          iterations computed again by the reference beside the training
+    comparison/         a config under several conditions, each in its own process
     platform/           XLA flags, fingerprint, device choice
     report/             what people see: progress, curves
 """
