@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from rlkjax import cli, prove, verify
-from rlkjax.audit import ledger
-from rlkjax.audit.inside import lines_inside, names_inside, read_inside
+from rlkjax.audit import inside, ledger
+from rlkjax.audit.inside import Loader, lines_inside, names_inside, read_inside
 from rlkjax.audit.records import CHAIN_KEYS
 from rlkjax.audit.verify import verify_run
 from rlkjax.errors import ConsistencyError, InputError
@@ -192,3 +192,23 @@ def test_a_folder_that_cannot_be_a_path_is_wrong_use(capsys):
 def test_verify_needs_a_run_folder():
     with pytest.raises(InputError, match="want a run folder or --proof FILE, and not both"):
         verify.main([])
+
+
+def test_large_files_are_read_into_the_same_memory(tmp_path, monkeypatch):
+    folder = tmp_path.resolve()
+    (folder / "a").write_bytes(b"12345")
+    (folder / "b").write_bytes(b"678")
+    load = Loader(folder)
+    first = load("a")
+    assert bytes(first) == b"12345"
+    assert bytes(load("b")) == b"678"
+    assert bytes(first) == b"67845"
+    with pytest.raises(TypeError, match="read-only|readonly"):
+        first[0] = 1
+    with pytest.raises(ConsistencyError, match="c: got no such file"):
+        load("c")
+    for size in (2, 4):  # what the system says of the size before the file has changed
+        said = os.stat_result((0,) * 6 + (size, 0, 0, 0))
+        monkeypatch.setattr(inside.os, "fstat", lambda _, said=said: said)
+        with pytest.raises(ConsistencyError, match="b: got a file that changes while it is read"):
+            load("b")
