@@ -15,7 +15,7 @@ from rlkjax.audit.tree import leaf_hash
 from rlkjax.errors import ConsistencyError, InputError
 
 FORMAT = "rlkjax-proof/1"
-_KEYS = {
+KEYS = {
     "record": {"format", "head", "kind", "record"},
     "leaf": {"format", "head", "kind", "leaf", "record"},
     "consistency": {"format", "heads", "kind", "path"},
@@ -119,12 +119,12 @@ def check(data: bytes, what: str) -> Proved:
     except ConsistencyError as error:
         raise InputError(str(error)) from None
     kind = proof.get("kind")
-    if proof.get("format") != FORMAT or not isinstance(kind, str) or kind not in _KEYS:
+    if proof.get("format") != FORMAT or not isinstance(kind, str) or kind not in KEYS:
         raise InputError(
             f"{what}: got format {str(proof.get('format'))[:80]!r} and kind {str(kind)[:80]!r}, "
-            f"want {FORMAT!r} and one of {', '.join(_KEYS)}; make it with rlkjax prove"
+            f"want {FORMAT!r} and one of {', '.join(KEYS)}; make it with rlkjax prove"
         )
-    _exactly(proof, _KEYS[kind], what)
+    _exactly(proof, KEYS[kind], what)
     if kind == "consistency":
         return _check_consistency(proof, what)
     return _check_inclusion(proof, what)

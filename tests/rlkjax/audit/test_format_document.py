@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlkjax.audit import ledger, merkle
+from rlkjax.audit import ledger, merkle, proof_files
 from rlkjax.audit.records import OPTIONAL, PAYLOADS
 from rlkjax.audit.tensors import pack
 
@@ -72,3 +72,15 @@ def test_characters_as_the_document_escapes_them():
     text = '"\\\n\r\t\b\f\x01\x7f/é😀'
     want = rb'"\"\\\n\r\t\b\f\u0001\u007f/\u00e9\ud83d\ude00"'
     assert merkle.canonical_json(text) == want
+
+
+def test_the_head_as_printed(golden):
+    want = (golden.parent / "proofs" / "head.txt").read_text()
+    printed = re.findall(r"(?:^    [^\n]+\n){5}", TEXT, re.MULTILINE)
+    assert want in ["".join(line[4:] + "\n" for line in text.splitlines()) for text in printed]
+
+
+def test_each_kind_of_proof_lists_exactly_its_keys():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (`heads?`.*) \|$", TEXT, re.MULTILINE))
+    printed = {kind: set(re.findall(r"`(\w+)`", row)) for kind, row in rows.items()}
+    assert printed == {kind: keys - {"format", "kind"} for kind, keys in proof_files.KEYS.items()}
