@@ -5,15 +5,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlkjax import checkpoint
 from rlkjax.atomic import write_file
 from rlkjax.cli import run
 from rlkjax.config import parse_canonical
-from rlkjax.errors import ConsistencyError, InputError, RlkError
+from rlkjax.errors import ConsistencyError, RlkError
 from rlkjax.platform import flags
 from rlkjax.report.facts import Facts, read_facts
-from rlkjax.report.markup import EMPTY, Html, tag
-from rlkjax.report.page import REPORT, page, read_config
+from rlkjax.report.markup import tag
+from rlkjax.report.page import NOTHING, REPORT, Extras, page, read_config
 from vimejax.errors import VimeError
 
 
@@ -32,9 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     facts = read_facts(options.run)
     other = read_facts(options.against) if options.against else None
-    episode, script = _episode(options.run, facts) if options.render else (EMPTY, "")
-    canonical = read_config(options.run)
-    made = page(facts, canonical, other=other, episode=episode, script=script)
+    extras = _extras(options, facts) if options.render or options.certify else NOTHING
+    made = page(facts, read_config(options.run), other=other, extras=extras)
     path = options.out or options.run / REPORT
     write_file(path, made.encode())
     state = "verified" if facts.report.verified else "NOT verified"
@@ -42,39 +40,25 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if facts.report.verified else ConsistencyError.exit_status
 
 
-def _episode(folder: Path, facts: Facts) -> tuple[Html, str]:
-    """A rendered episode and the script that moves it; of a damaged run perhaps only a sentence."""
+def _extras(options: argparse.Namespace, facts: Facts) -> Extras:
+    """What has to be computed; of a damaged run perhaps only a sentence why it could not be."""
     try:
-        return _render(folder, facts)
+        return _computed(options, facts)
     except (RlkError, VimeError) as error:
         if facts.report.verified:
             raise
-        said = str(error).replace(str(folder), "RUN")
-        return tag("p", f"No episode could be played: {said}"), ""
+        said = str(error).replace(str(options.run), "RUN")
+        return Extras(episode=tag("p", f"This could not be computed: {said}"))
 
 
-def _render(folder: Path, facts: Facts) -> tuple[Html, str]:
-    config = parse_canonical(read_config(folder))
-    iteration, manifest = _newest(folder, facts)
+def _computed(options: argparse.Namespace, facts: Facts) -> Extras:
+    config = parse_canonical(read_config(options.run))
     flags.prepare("cpu", threads=config.threads)
-    print("compiling one episode (a physics engine can take minutes)", file=sys.stderr, flush=True)
-    from rlkjax.render import trajectory  # late: JAX starts only after its flags are set
-    from rlkjax.report import episode
+    print("tracing and compiling (a physics engine can take minutes)", file=sys.stderr, flush=True)
+    from rlkjax.report import computed  # late: JAX starts only after its flags are set
 
-    played, scene = trajectory.record(folder, config, iteration, manifest=manifest)
-    return episode.section(played, scene, iteration), episode.viewer()
-
-
-def _newest(folder: Path, facts: Facts) -> tuple[int, str]:
-    """Iteration and manifest of the newest checkpoint that is recorded and there."""
-    there = set(checkpoint.available(folder))
-    for record in reversed(facts.records.values()):
-        if record.get("kind") == "checkpoint" and record.get("iteration") in there:
-            return record["iteration"], str(record.get("manifest"))
-    raise InputError(
-        f"--render: got {folder}, which has no recorded checkpoint, want one to play from; "
-        "resume the run to make one"
-    )
+    extras = computed.with_certificate(NOTHING, config, facts) if options.certify else NOTHING
+    return computed.with_episode(extras, options.run, config, facts) if options.render else extras
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
         "--render",
         action="store_true",
         help="also play one episode from the newest checkpoint and show it; needs JAX, and no GPU",
+    )
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="also trace every stage and show what its bits can depend on; needs JAX",
     )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, help=f"where to write (default: RUN/{REPORT})"

@@ -5,6 +5,7 @@ runs with equal files are equal. Nothing hashes it: the ledger counts, the page 
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from rlkjax.atomic import write_file
 from rlkjax.audit.artifacts import CONFIG
@@ -18,13 +19,25 @@ REPORT = "report.html"
 PACKAGE = "rlkjax.report"
 
 
+class Extras(NamedTuple):
+    """What a page shows beyond the files of the run.
+
+    Attributes:
+      episode: a rendered episode, or why there is none.
+      script: what moves the episode; empty for a page without a script.
+      certificate: what each stage is made of.
+    """
+
+    episode: Html = EMPTY
+    script: str = ""
+    certificate: Html = EMPTY
+
+
+NOTHING = Extras()
+
+
 def page(
-    facts: Facts,
-    canonical: bytes,
-    *,
-    other: Facts | None = None,
-    episode: Html = EMPTY,
-    script: str = "",
+    facts: Facts, canonical: bytes, *, other: Facts | None = None, extras: Extras = NOTHING
 ) -> str:
     """A run as HTML.
 
@@ -32,8 +45,7 @@ def page(
       facts: the run.
       canonical: bytes of config.json.
       other: a run to put beside it.
-      episode: a rendered episode.
-      script: what moves the episode.
+      extras: what was computed for the page.
 
     Returns:
       The whole page.
@@ -47,11 +59,11 @@ def page(
         sections.halt(facts),
         sections.findings(facts),
         measures.learning(found),
-        sections.block("episode", "One episode", episode),
+        sections.block("episode", "One episode", extras.episode),
         tolerance.section(facts.metrics),
         measures.small(found),
         against.section(facts, other) if other else EMPTY,
-        sections.basis(facts),
+        sections.basis(facts, extras.certificate),
         sections.block("config", "Config", sections.settings(facts.config, groups=True)),
         sections.block(
             "fingerprint", "Fingerprint", sections.settings(facts.fingerprint, groups=False)
@@ -61,7 +73,7 @@ def page(
         _footer(),
     ]
     style = packaged(PACKAGE, "style.css")
-    return document(f"{title} · rlkjax", tag("main", *body), style=style, script=script)
+    return document(f"{title} · rlkjax", tag("main", *body), style=style, script=extras.script)
 
 
 def _footer() -> Html:

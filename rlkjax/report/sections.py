@@ -222,11 +222,12 @@ def _finding(finding: Finding) -> tuple[object, ...]:
     return finding.file, place, finding.what, finding.expected, finding.got
 
 
-def basis(facts: Facts) -> Html:
+def basis(facts: Facts, certificate: Html = EMPTY) -> Html:
     """What the bits of the run rest on: numerics, certificate, programs, environment, switches.
 
     Args:
       facts: the run.
+      certificate: of its stages, where they were traced.
 
     Returns:
       Markup.
@@ -264,10 +265,11 @@ def basis(facts: Facts) -> Html:
                 ),
             ]
         ),
-        tag(
+        certificate
+        or tag(
             "p",
-            "Operations, programs per platform and what each stage depends on: ",
-            tag("code", "python -m rlkjax.certify --config replay.yaml"),
+            "Operations of each stage and what they depend on: ",
+            tag("code", "python -m rlkjax.report RUN --certify"),
             class_="note",
         ),
     )

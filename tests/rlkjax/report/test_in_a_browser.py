@@ -119,8 +119,8 @@ def trajectory(steps: int = 100) -> Trajectory:
 
 
 def episode_page(path, run):
-    made = {"episode": episode.section(trajectory(), SCENE, 5), "script": episode.viewer()}
-    return write(path, run, **made)
+    shown = episode.section(trajectory(), SCENE, 5)
+    return write(path, run, extras=page.Extras(shown, episode.viewer()))
 
 
 def stage_of(picture: np.ndarray) -> np.ndarray:

@@ -56,5 +56,5 @@ def test_a_damaged_checkpoint_is_a_sentence(run, capsys):
     finally:
         state.write_bytes(data)
     text = (run / "report.html").read_text()
-    assert "No episode could be played: checkpoint RUN/checkpoints/" in text
+    assert "This could not be computed: checkpoint RUN/checkpoints/" in text
     assert "NOT verified" in text and str(run) not in text
