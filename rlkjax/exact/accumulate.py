@@ -1,8 +1,8 @@
 """Sums whose value does not depend on any order.
 
-Each element is rounded to the grid of the largest magnitude M (grid.py), q = 2^(e-31): an integer of
-at most 2^32 times q. Up to 2^20 of them add to at most 2^52 q, so that every partial sum is exact in
-float64; longer sums continue in int64. One rounding to float32 ends it.
+Each element is rounded to the grid of the largest magnitude M (grid.py), q = 2^(e-31): an integer
+of at most 2^32 times q. Up to 2^20 of them add to at most 2^52 q, so that every partial sum is
+exact in float64; longer sums continue in int64. One rounding to float32 ends it.
 
 A zero sum is +0. An element that is infinite or NaN follows IEEE 754 among the rounded elements,
 which again knows no order.

@@ -23,6 +23,7 @@ MAGIC_BITS = 0x4338000000000000
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.6931471805598903, 5.497923018708371e-14
+HALF_LN2 = 0.34657359027997264
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 EXP = (
@@ -60,6 +61,14 @@ LOG = (
     0.07665855309105386,
     0.07308292712444311,
 )
+TANH = (
+    -0.3333333333333328,
+    0.13333333333212694,
+    -0.05396825349922673,
+    0.02186942178564989,
+    -0.008858934482427923,
+    0.003463892717465758,
+)
 SIN = (
     -0.16666666666666666,
     0.008333333333333316,
@@ -80,12 +89,6 @@ def polynomial(coefficients: Sequence[float], x: Array) -> Array:
     return total
 
 
-def clipped(x: Array, limit: float) -> Array:
-    """x cut to [-limit, limit]; NaN stays NaN."""
-    x = jnp.where(x > limit, limit, x)
-    return jnp.where(x < -limit, -limit, x)
-
-
 def power_of_two(shifted: Array) -> Array:
     """2^k, where `shifted` = magic + k and |k| < 1000."""
     bits = lax.bitcast_convert_type(shifted, I64)
@@ -101,45 +104,54 @@ def exp_parts(x: Array, magic: Array) -> tuple[Array, Array]:
 
 
 def exp(x: Array, magic: Array) -> Array:
-    """e^x."""
-    scale, w = exp_parts(clipped(x, 150.0), magic)
+    """e^x for |x| <= 150."""
+    scale, w = exp_parts(x, magic)
     return scale + scale * w
 
 
 def exp2(x: Array, magic: Array) -> Array:
-    """2^x."""
-    x = clipped(x, 200.0)
+    """2^x for |x| <= 200."""
     shifted = x + magic
     r = x - (shifted - magic)
     return power_of_two(shifted) * (1.0 + r * polynomial(EXP2, r))
 
 
-def expm1_within(x: Array, magic: Array) -> Array:
-    """e^x - 1 for |x| <= 300, with a small relative error near 0 too."""
+def expm1(x: Array, magic: Array) -> Array:
+    """e^x - 1 for |x| <= 150, with a small relative error near 0 too."""
     scale, w = exp_parts(x, magic)
     return (scale - 1.0) + scale * w
 
 
-def expm1(x: Array, magic: Array) -> Array:
-    """e^x - 1."""
-    return expm1_within(clipped(x, 150.0), magic)
+def power_and_tangent(shifted: Array, r: Array) -> tuple[Array, Array]:
+    """(2^k, t = tanh r) for |r| <= log(2) / 4; e^(k log 2 + 2 r) = 2^k (1 + t) / (1 - t)."""
+    z = r * r
+    return power_of_two(shifted), r * (1.0 + z * polynomial(TANH, z))
 
 
 def tanh(x: Array, magic: Array) -> Array:
-    """(e^2x - 1) / (e^2x + 1)."""
-    e = expm1_within(clipped(2.0 * x, 40.0), magic)
-    return e / (e + 2.0)
+    """(e^2x - 1) / (e^2x + 1) for |x| <= 22, through the half tangent of what is left of 2x.
+
+    One part of log 2 is enough: what its rounding moves in r is damped by 1 - tanh(x)^2.
+    """
+    shifted = x * (2.0 * LOG2_E) + magic
+    r = x - (shifted - magic) * HALF_LN2
+    scale, t = power_and_tangent(shifted, r)
+    below, above = 1.0 - scale, 1.0 + scale
+    return (above * t - below) / (above - below * t)
 
 
 def logistic(x: Array, magic: Array) -> Array:
-    """1 / (1 + e^-x), as 1/2 + tanh(x / 2) / 2.
+    """1 / (1 + e^-x) for |x| <= 150.
 
-    The half tangent is shortened by 2^-26 of itself where |x| < 2^-16: there the true value lies
-    below a rounding boundary by too little for float64 to see.
+    x is shortened by 2^-26 of itself where |x| < 2^-16: there the true value lies below a rounding
+    boundary by too little for float64 to see.
     """
-    e = expm1_within(clipped(-x, 150.0), magic)
-    near = jnp.abs(x) < 2.0**-16
-    return jnp.where(near, 0.5 + x * (0.25 * (1.0 - 2.0**-26)), 1.0 / (2.0 + e))
+    x = x * jnp.where(jnp.abs(x) < 2.0**-16, 1.0 - 2.0**-26, 1.0)
+    shifted = x * LOG2_E + magic
+    k = shifted - magic
+    r = 0.5 * ((x - k * LN2_HIGH) - k * LN2_LOW)
+    scale, t = power_and_tangent(shifted, r)
+    return (scale + scale * t) / ((scale + 1.0) + (scale - 1.0) * t)
 
 
 def log_parts(x: Array, magic: Array) -> tuple[Array, Array]:
@@ -204,27 +216,21 @@ def tan(x: Array, magic: Array) -> Array:
     return sin(x, magic) / cos(x, magic)
 
 
-def with_sign(magnitude: Array, x: Array) -> Array:
-    """`magnitude` with the sign of x."""
-    return jnp.where(x < 0, -magnitude, magnitude)
-
-
 def sinh(x: Array, magic: Array) -> Array:
-    """(e^x - e^-x) / 2."""
-    e = expm1(jnp.abs(x), magic)
-    return with_sign(0.5 * (e + e / (e + 1.0)), x)
+    """(e^x - e^-x) / 2 for 0 <= x <= 150."""
+    e = expm1(x, magic)
+    return 0.5 * (e + e / (e + 1.0))
 
 
 def cosh(x: Array, magic: Array) -> Array:
-    """(e^x + e^-x) / 2, as 1 + (e^x - 1)^2 / (2 e^x)."""
+    """(e^x + e^-x) / 2, as 1 + (e^x - 1)^2 / (2 e^x), for |x| <= 150."""
     e = expm1(jnp.abs(x), magic)
     return 1.0 + 0.5 * (e * e) / (e + 1.0)
 
 
 def asinh(x: Array, magic: Array) -> Array:
-    """log(|x| + sqrt(x^2 + 1)), odd."""
-    a = jnp.abs(x)
-    return with_sign(log1p_wide(a + a * a / (1.0 + jnp.sqrt(a * a + 1.0)), magic), x)
+    """log(x + sqrt(x^2 + 1)) for x >= 0."""
+    return log1p_wide(x + x * x / (1.0 + jnp.sqrt(x * x + 1.0)), magic)
 
 
 def acosh(x: Array, magic: Array) -> Array:
@@ -234,6 +240,5 @@ def acosh(x: Array, magic: Array) -> Array:
 
 
 def atanh(x: Array, magic: Array) -> Array:
-    """log((1 + x) / (1 - x)) / 2 for |x| < 1."""
-    a = jnp.abs(x)
-    return with_sign(0.5 * log1p_wide(2.0 * a / (1.0 - a), magic), x)
+    """log((1 + x) / (1 - x)) / 2 for 0 <= x < 1."""
+    return 0.5 * log1p_wide(2.0 * x / (1.0 - x), magic)

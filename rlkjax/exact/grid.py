@@ -1,7 +1,7 @@
 """The grid that numbers are rounded to before they are added: a multiple of one power of two.
 
-M = largest magnitude of those that are added together, 2^e <= M < 2^(e+1). The grid is 2^(e - bits),
-so that every number on it is an integer of at most 2^(bits + 1) of its units.
+M = largest magnitude of those that are added together, 2^e <= M < 2^(e+1). The grid is
+2^(e - bits), so that every number on it is an integer of at most 2^(bits + 1) of its units.
 """
 
 import functools
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from rlkjax.exact.rounding import F32, F64, I32, Opaque, hidden, widen
+from rlkjax.exact.rounding import F32, I32, Opaque, hidden, widen
 
 Array = jax.Array
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.elementary import F64, I64, polynomial, with_sign
+from rlkjax.exact.elementary import F64, I64, polynomial
 
 Array = jax.Array
 
@@ -67,17 +67,15 @@ def atan2(y: Array, x: Array, magic: Array) -> Array:
 
 
 def atan(x: Array, magic: Array) -> Array:
-    """Angle in (-pi / 2, pi / 2) of slope x."""
+    """Angle in [0, pi / 2] of slope x >= 0."""
     del magic
-    wide = jnp.where(jnp.isinf(x), 1e300, jnp.abs(x))
-    return with_sign(atan2_positive(wide, jnp.ones_like(x)), x)
+    return atan2_positive(jnp.where(jnp.isinf(x), 1e300, x), jnp.ones_like(x))
 
 
 def asin(x: Array, magic: Array) -> Array:
-    """Angle in [-pi / 2, pi / 2] of sine x, |x| <= 1."""
+    """Angle in [0, pi / 2] of sine x, 0 <= x <= 1."""
     del magic
-    a = jnp.abs(x)
-    return with_sign(atan2_positive(a, jnp.sqrt((1.0 - a) * (1.0 + a))), x)
+    return atan2_positive(x, jnp.sqrt((1.0 - x) * (1.0 + x)))
 
 
 def acos(x: Array, magic: Array) -> Array:
@@ -93,13 +91,12 @@ def rsqrt(x: Array, magic: Array) -> Array:
 
 
 def cbrt(x: Array, magic: Array) -> Array:
-    """Cube root, by Halley steps from a guess whose exponent is a third of x's."""
+    """Cube root of x > 0, by Halley steps from a guess whose exponent is a third of x's."""
     del magic
-    a = jnp.abs(x)
-    bits = lax.bitcast_convert_type(a, I64)
+    bits = lax.bitcast_convert_type(x, I64)
     # a third of the exponent: 0x2A9F7893782DA1CE is two thirds of the bits of 1, less a fit
     guess = lax.bitcast_convert_type(bits // 3 + 0x2A9F7893782DA1CE, F64)
     for _ in range(3):
         cube = guess * guess * guess
-        guess = guess * ((cube + 2.0 * a) / (2.0 * cube + a))
-    return with_sign(jnp.where(a == 0, a, guess), x)
+        guess = guess * ((cube + 2.0 * x) / (2.0 * cube + x))
+    return guess

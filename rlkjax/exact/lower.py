@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -68,6 +68,7 @@ class Lowering:
       table: rules by name of primitive.
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
+      computed: id of a value -> the value, and the same computed once for all its uses.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
     """
@@ -76,6 +77,7 @@ class Lowering:
     table: Table
     kept: frozenset[str] = frozenset()
     grid: str = "output"
+    computed: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
     line: str = ""
 
@@ -97,6 +99,17 @@ class Lowering:
 
         return collective.shard_map(local, params, args, self.opaque)
 
+    def kept_once(self, x: Array) -> Array:
+        """Notes that x is computed once, whatever uses it."""
+        self.computed[id(x)] = (x, x)
+        return x
+
+    def once(self, x: Array) -> Array:
+        """x, computed once for all its uses; see `rounding.settled`."""
+        if id(x) not in self.computed:
+            self.computed[id(x)] = (x, self.kept_once(rounding.settled(x, self.opaque)))
+        return self.computed[id(x)][1]
+
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""
         if np.ndim(value) == 0 and dtype == F32:
@@ -116,7 +129,7 @@ class Lowering:
             return x
         bits = lax.bitcast_convert_type(x, I32)
         flushed = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
-        return lax.bitcast_convert_type(flushed | self.opaque.nothing, F32)
+        return self.kept_once(lax.bitcast_convert_type(flushed | self.opaque.nothing, F32))
 
     def exit(self, x: Array) -> Array:
         """An output: one bit pattern for every NaN."""
@@ -159,7 +172,7 @@ class Lowering:
 
     def unary(self, name: str, x: Array) -> Array:
         """A function of `rounding.UNARY`, nearest even."""
-        return rounding.unary(name, x, self.opaque)
+        return self.kept_once(rounding.unary(name, x, self.opaque))
 
     def atan2(self, y: Array, x: Array) -> Array:
         """Angle of (x, y), nearest even."""
@@ -194,7 +207,7 @@ class Lowering:
             return lax.reduce_sum(x, tuple(axes))
         if self.devices:
             return collective.device_sum(x, axes, self.devices, self.opaque)
-        return accumulate.order_free_sum(x, axes, self.opaque)
+        return accumulate.order_free_sum(self.once(x), axes, self.opaque)
 
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
         """Running sum; float32: on the grid of the whole axis."""
@@ -212,6 +225,7 @@ class Lowering:
             return collective.device_dot(lhs, rhs, dims, self.devices, self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
+        lhs, rhs = self.once(lhs), self.once(rhs)
         return contraction.order_free_dot(lhs, rhs, dims, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:

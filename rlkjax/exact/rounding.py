@@ -19,6 +19,8 @@ F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 
 INF = float("inf")
 NAN_BITS = 0x7FC00000
+SIGN = -(2**31)
+ONE = 0x3F800000
 
 
 class Opaque(NamedTuple):
@@ -44,38 +46,42 @@ class Function(NamedTuple):
       kernel: (x, magic) -> float64, for ordinary x.
       domain: (low, high); the result is NaN outside and for NaN. None: the kernel passes NaN on.
       at: (x, result) pairs that the kernel need not know; an infinite x stands for itself.
-      odd: f(-x) = -f(x), so that a zero keeps its sign.
+      odd: f(-x) = -f(x): the kernel and `at` see |x|, and the result gets the sign of x.
+      zero: f(x) is x where x is a zero, sign included.
+      limit: magnitudes beyond it are cut to it; f rounds to one number from there on.
     """
 
     kernel: Callable[[Array, Array], Array]
     domain: tuple[float, float] | None = None
     at: tuple[tuple[float, float], ...] = ()
     odd: bool = False
+    zero: bool = False
+    limit: float | None = None
 
 
 ANGLE = (-(2.0**20), 2.0**20)
 UNARY = {
-    "exp": Function(elementary.exp),
-    "exp2": Function(elementary.exp2),
-    "expm1": Function(elementary.expm1, odd=True),
+    "exp": Function(elementary.exp, limit=150.0),
+    "exp2": Function(elementary.exp2, limit=200.0),
+    "expm1": Function(elementary.expm1, zero=True, limit=150.0),
     "log": Function(elementary.log, (0.0, INF), ((0.0, -INF), (INF, INF))),
-    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), odd=True),
-    "tanh": Function(elementary.tanh, odd=True),
-    "logistic": Function(elementary.logistic),
+    "log1p": Function(elementary.log1p, (-1.0, INF), ((-1.0, -INF), (INF, INF)), zero=True),
+    "tanh": Function(elementary.tanh, limit=20.0),
+    "logistic": Function(elementary.logistic, limit=150.0),
     "sin": Function(elementary.sin, ANGLE, odd=True),
     "cos": Function(elementary.cos, ANGLE),
     "tan": Function(elementary.tan, ANGLE, odd=True),
-    "sinh": Function(elementary.sinh, odd=True),
-    "cosh": Function(elementary.cosh),
-    "asinh": Function(elementary.asinh, (-INF, INF), ((INF, INF), (-INF, -INF)), odd=True),
+    "sinh": Function(elementary.sinh, odd=True, limit=150.0),
+    "cosh": Function(elementary.cosh, limit=150.0),
+    "asinh": Function(elementary.asinh, (-INF, INF), ((INF, INF),), odd=True),
     "acosh": Function(elementary.acosh, (1.0, INF), ((INF, INF),)),
-    "atanh": Function(elementary.atanh, (-1.0, 1.0), ((1.0, INF), (-1.0, -INF)), odd=True),
+    "atanh": Function(elementary.atanh, (-1.0, 1.0), ((1.0, INF),), odd=True),
     "asin": Function(inverse.asin, (-1.0, 1.0), odd=True),
     "acos": Function(inverse.acos, (-1.0, 1.0)),
     "atan": Function(inverse.atan, odd=True),
     "erf": Function(error_function.erf, odd=True),
     "rsqrt": Function(inverse.rsqrt, (0.0, INF)),
-    "cbrt": Function(inverse.cbrt, None, ((INF, INF), (-INF, -INF)), odd=True),
+    "cbrt": Function(inverse.cbrt, None, ((0.0, 0.0), (INF, INF)), odd=True),
 }
 
 
@@ -112,19 +118,42 @@ def unary(name: str, x: Array, opaque: Opaque) -> Array:
       float32 of the same shape.
     """
     function = UNARY[name]
-    y = narrow(function.kernel(widen(x), opaque.magic), opaque)
+    sign = lax.bitcast_convert_type(x, I32) & SIGN
+    if function.odd:
+        x = lax.abs(x)
+    y = narrow(function.kernel(widen(cut(x, function)), opaque.magic), opaque)
     if function.domain is not None:
         low, high = function.domain
         inside = (x >= low) & (x <= high)
         y = jnp.where(inside, y, F32(jnp.nan))
     for point, value in function.at:
         y = jnp.where(x == F32(point), F32(value), y)
-    if function.odd:
+    if function.zero:
         y = jnp.where(x == 0, x, y)
     bits = lax.bitcast_convert_type(x, I32)
     for bits_in, bits_out in FIXES.get(name, ()):
         y = jnp.where(bits == I32(signed(bits_in)), as_float(bits_out), y)
-    return y
+    if function.odd:
+        y = lax.bitcast_convert_type(lax.bitcast_convert_type(y, I32) ^ sign, F32)
+    return settled(y, opaque)
+
+
+def settled(x: Array, opaque: Opaque) -> Array:
+    """x / 1, where the compiler does not know the 1.
+
+    XLA computes a value once for all its uses only if its last operation counts as expensive, as a
+    division does. Sums and products, however many, are computed anew for each use.
+    """
+    ones = (lax.bitcast_convert_type(x, I32) & opaque.nothing) | I32(ONE)
+    return lax.div(x, lax.bitcast_convert_type(ones, F32))
+
+
+def cut(x: Array, function: Function) -> Array:
+    """x within the limits of a function; NaN stays NaN."""
+    if function.limit is None:
+        return x
+    x = jnp.where(x > function.limit, F32(function.limit), x)
+    return x if function.odd else jnp.where(x < -function.limit, F32(-function.limit), x)
 
 
 def signed(bits: int) -> int:
