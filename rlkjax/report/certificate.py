@@ -7,6 +7,8 @@ from rlkjax.certify import CLASSES
 from rlkjax.report.markup import EMPTY, Html, join, tag
 from rlkjax.report.sections import table
 
+# In native numerics nothing is exact, so the page says what a class does, not what it is.
+NAMES = {**CLASSES, "defined": "arithmetic that rounds"}
 MOST_LINES = 8  # source lines that are listed for one cause
 
 
@@ -25,7 +27,7 @@ def section(stages: Mapping[str, Mapping[str, Any]], digest: str, recorded: str 
     for name, stage in stages.items():
         rows: list[tuple[object, ...]] = [("program", tag("code", stage["jaxpr"]))]
         rows += [
-            (CLASSES[kind], ", ".join(f"{each} {number}" for each, number in sorted(found.items())))
+            (NAMES[kind], ", ".join(f"{each} {number}" for each, number in sorted(found.items())))
             for kind, found in stage["primitives"].items()
             if found
         ]

@@ -24,7 +24,7 @@ STAGE = {
 def test_stages_causes_and_lines():
     found = Page(certificate.section({"update": STAGE}, DIGEST, DIGEST))
     assert "The one that the run recorded." in found.text and "b" not in found.tags
-    assert f"stage update program {'ef' * 32} exact by definition add 3, mul 2" in found.text
+    assert f"stage update program {'ef' * 32} arithmetic that rounds add 3, mul 2" in found.text
     assert "order of the sum <b>.py:0: reduce_sum" in found.text
     assert "<b>.py:7" in found.text and "<b>.py:8" not in found.text
     assert "and 3 more lines" in found.text and "control" not in found.text
