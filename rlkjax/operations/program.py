@@ -10,6 +10,8 @@ from rlkjax.exact import compat
 from rlkjax.operations.levels import Equation, Level, Path, Ref, flatten, read
 from rlkjax.operations.values import Values, to_device, to_host
 
+MOST = 200  # equations of a level that get a program each; compiling more takes minutes
+
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -32,7 +34,7 @@ class Program:
           transform: applied to the function "results of a level": the identity computes one
             operation after the other, `jax.jit` a level as a whole.
           apart: each equation has a program of its own that returns its results alone, so that what
-            is fused into it need not be stored; as many programs as equations.
+            is fused into it need not be stored; not in levels of more than `MOST` equations.
         """
         leaves, tree = jax.tree.flatten(args)
         jaxpr, consts, _ = compat.traced(lambda *flat: fn(*jax.tree.unflatten(tree, flat)), leaves)
@@ -70,7 +72,7 @@ class Program:
         return [[to_host(x) for x in each] for each in self._computed[path](*given)]
 
     def _program(self, level: Level) -> Callable[..., list[list[Any]]]:
-        if not self._apart:
+        if not self._apart or len(level.eqns) > MOST:
             return self._transform(functools.partial(compute, level))
         numbers = range(len(level.eqns))
         each = [self._transform(functools.partial(compute_one, level, n)) for n in numbers]
