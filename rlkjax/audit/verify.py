@@ -250,7 +250,8 @@ def _uncovered(folder: Path, named: Collection[str]) -> Iterator[str]:
         try:
             names = names_inside(folder, parent)
         except ConsistencyError:
-            continue  # a folder that cannot be read has its own finding
+            yield parent  # a link that leaves, or no folder
+            continue
         for name in names:
             if not parent and name not in COVERED:
                 yield name

@@ -119,6 +119,12 @@ def test_what_no_digest_covers_is_listed_and_not_opened(run, capsys):
     assert "not covered by any digest: lock, pipe, timing.jsonl, fingerprints/stray.json" in out
 
 
+def test_a_folder_of_fingerprints_that_leads_outside_is_named(run, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (run / "fingerprints").symlink_to(tmp_path / "outside")
+    assert verify_run(run).uncovered == ("fingerprints",)
+
+
 def test_more_names_than_a_screen_holds_are_counted(run, capsys):
     for number in range(25):
         (run / f"{number:02d}").touch()
