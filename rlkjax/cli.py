@@ -26,6 +26,7 @@ VERBS = {
     "compare": "run a config under several conditions and compare the bits",
     "diff": "name the first difference of two runs, and the class of its cause",
     "golden": "make or check the golden byte stream of each native task",
+    "gate": "check the heads of a standard set of runs, or accept new ones",
     "doctor": "find the settings of this machine that break bits",
     "certify": "say what the bits of a run can depend on",
     "report": "write one HTML page that shows a run",
