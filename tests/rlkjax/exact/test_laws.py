@@ -126,7 +126,7 @@ def check(kind: str, length: int, ways) -> None:
     assert reference(lambda *a: ways(*a)[0])(*args).tobytes() == found[0]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", [0, 1, 1000])
 def test_laws_hold_for_numbers_of_every_size(length):
     for ways in (sums, dots, weighted):
         check("wide", length, ways)

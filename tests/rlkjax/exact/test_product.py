@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlkjax import launch, learner
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
+from vimejax import golden, registry
 
 pytestmark = pytest.mark.slow
 
@@ -28,22 +30,48 @@ def agreed(fn, *args):
     return got
 
 
-@pytest.mark.parametrize("task", ["cartpole", "pendulum"])
-def test_every_stage_of_an_iteration_equals_the_reference(task, configure):
-    learner = pytest.importorskip("rlkjax.learner")
-    launch = pytest.importorskip("rlkjax.launch")
-    config = configure(f"task={task}")
-    stages = learner.make_stages(config, launch.make_environment(config))
-    train, world = agreed(stages.init, jnp.uint32(config.seed))
+def iterate(stages, seed) -> None:
+    """Compares each stage of one iteration, on the exact results of those before."""
+    train, world = agreed(stages.init, jnp.uint32(seed))
     world, segment, _ = agreed(stages.rollout, train.policy, world)
     rescored = agreed(stages.rescore, train.policy, segment)
     advantages = agreed(stages.advantages, train, segment, rescored)
     agreed(stages.update, train, segment, rescored, advantages)
 
 
+@pytest.mark.parametrize("task", ["cartpole", "pendulum"])
+def test_every_stage_of_an_iteration_equals_the_reference(task, configure):
+    config = configure(f"task={task}")
+    iterate(learner.make_stages(config, launch.make_environment(config)), config.seed)
+
+
+@pytest.mark.parametrize("name", sorted([*registry.PHYSICS, *registry.PLAIN]))
+def test_every_native_task_steps_as_the_reference_does(name):
+    env = registry.make(name, episode_length=3)
+    got = golden.make(env, exact, steps=8)
+    want = golden.make(env, reference, steps=8)
+    assert golden.compare(want, got) is None
+
+
+def test_an_iteration_of_a_brax_task_equals_the_reference(configure):
+    pytest.importorskip("brax.envs")
+    config = configure("task=brax/inverted_pendulum", "env.backend=generalized")
+    stages = learner.make_stages(config, launch.make_environment(config))
+    iterate(stages, config.seed)
+
+
 @pytest.mark.parametrize(
     ("name", "backend"),
-    [("reacher", "mjx"), ("ant", "spring"), ("ant", "positional"), ("ant", "generalized")],
+    [
+        ("reacher", "mjx"),
+        ("ant", "spring"),
+        ("ant", "positional"),
+        ("ant", "generalized"),
+        ("halfcheetah", "spring"),
+        ("hopper", "generalized"),
+        ("inverted_pendulum", "generalized"),
+        ("inverted_double_pendulum", "mjx"),
+    ],
 )
 def test_a_brax_step_equals_the_reference_in_any_batch(name, backend):
     envs = pytest.importorskip("brax.envs")
