@@ -163,12 +163,13 @@ class ToleranceConfig:
         default=0.0,
     )
     rollout: NotNegative = _option(
-        "largest error of any other buffer of a rollout, its rescoring and its advantages, in "
-        "largest elements of the buffer",
-        default=1e-4,
+        "largest error of any other buffer of a rollout, which grows along it as the dynamics let "
+        "it, in largest elements of the buffer",
+        default=1e-2,
     )
-    update: NotNegative = _option(
-        "largest error of a tensor after the update, in largest elements of the tensor",
+    training: NotNegative = _option(
+        "largest error of the rescoring, the advantages and the updated state, in largest elements "
+        "of the buffer",
         default=1e-4,
     )
 

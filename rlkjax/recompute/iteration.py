@@ -31,6 +31,7 @@ STAGES = {
     "advantages": ("advantages",),
     "update": ("after",),
 }
+ROLLOUT = STAGES["rollout"]
 TIMED = ("segment", "rescored", "advantages")  # [T, N, ...]: the first axes are time, environment
 
 
@@ -215,4 +216,4 @@ def limit_of(wanted: ToleranceConfig, key: str, array: np.ndarray) -> Limit:
         return Limit(max_rel=wanted.reward_relative, differing=wanted.reward_differing)
     if key == "segment/action":
         return Limit(max_scaled=wanted.action, differing=1.0 if wanted.action else 0.0)
-    return Limit(max_scaled=wanted.update if tree == "after" else wanted.rollout)
+    return Limit(max_scaled=wanted.rollout if tree in ROLLOUT else wanted.training)

@@ -11,7 +11,7 @@ from rlkjax.audit.notary import Notary
 from rlkjax.audit.tolerance import Alert
 from rlkjax.config import Config
 from rlkjax.errors import ConsistencyError
-from rlkjax.recompute.iteration import Judgement
+from rlkjax.recompute.iteration import ROLLOUT, Judgement
 
 ALERT = "alert.json"
 FORMAT = "rlkjax-alert/1"
@@ -134,10 +134,9 @@ def alert(iteration: int, past: Sequence[Alert]) -> bytes:
 
 def _key(past: Alert) -> str:
     """The key of the config that holds a threshold."""
-    tree = past.buffer.partition("/")[0]
     if past.measure == "differing" and past.buffer not in ("segment/reward", "segment/action"):
         return "none: whatever is no float must be equal"
-    group = "update" if tree == "after" else "rollout"
+    group = "rollout" if past.buffer.partition("/")[0] in ROLLOUT else "training"
     return "audit.tolerance." + _KEYS.get((past.buffer, past.measure), group)
 
 

@@ -112,7 +112,7 @@ def test_actions_and_episode_ends_are_equal_whatever_the_thresholds(given, once)
 
 def test_the_limit_of_each_buffer():
     wanted = ToleranceConfig(
-        reward_relative=1.0, reward_differing=0.5, action=0.25, rollout=3.0, update=4.0
+        reward_relative=1.0, reward_differing=0.5, action=0.25, rollout=3.0, training=4.0
     )
     number, word = np.zeros(1, np.float32), np.zeros(1, np.int32)
     limits = {
@@ -120,7 +120,9 @@ def test_the_limit_of_each_buffer():
         ("segment/action", "f"): Limit(max_scaled=0.25),
         ("segment/action", "i"): EQUAL,
         ("segment/value", "f"): Limit(max_scaled=3.0),
-        ("advantages/return_", "f"): Limit(max_scaled=3.0),
+        ("world_after/stream/obs", "f"): Limit(max_scaled=3.0),
+        ("rescored/value", "f"): Limit(max_scaled=4.0),
+        ("advantages/return_", "f"): Limit(max_scaled=4.0),
         ("after/policy/params/x", "f"): Limit(max_scaled=4.0),
         ("after/iteration", "i"): EQUAL,
     }
