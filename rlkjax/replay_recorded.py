@@ -66,8 +66,8 @@ def load(folder: Path) -> Recorded:
       The run.
 
     Raises:
-      ConsistencyError: the chain is broken, or the config is not the one that was recorded, or one
-        of another version.
+      ConsistencyError: the chain is broken, or the config is not the one that was recorded.
+      InputError: the config is of another version.
     """
     folder = folder.resolve()
     lines = _whole_lines(folder, LEDGER)
@@ -85,7 +85,7 @@ def load(folder: Path) -> Recorded:
         config = parse_canonical(data)
     except InputError as error:
         # Its bytes are those that were recorded, so it is this version that reads other keys.
-        raise ConsistencyError(
+        raise InputError(
             f"{CONFIG}: got a config of another version ({error}), want one that this version "
             "writes; replay the run with the version of rlkjax that recorded it"
         ) from None

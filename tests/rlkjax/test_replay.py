@@ -316,9 +316,10 @@ def test_a_damaged_ledger_or_config_is_not_replayed(prepare, again, tmp_path, ca
 
 
 def test_a_config_of_another_version_is_not_replayed(golden_copy, capsys):
-    assert cli.run(verify.main, [str(golden_copy), "--replay"]) == 1
-    out = capsys.readouterr().out
-    assert "not replayed: config.json: got a config of another version" in out
+    assert cli.run(verify.main, [str(golden_copy), "--replay"]) == 2
+    err = capsys.readouterr().err
+    assert "config.json: got a config of another version" in err
+    assert "replay the run with the version of rlkjax that recorded it" in err
 
 
 @pytest.fixture
@@ -345,6 +346,14 @@ def golden_copy(tmp_path):
     (tmp_path / "config.json").write_bytes(config)
     (tmp_path / "fingerprint.json").write_bytes(b"{}")
     return tmp_path
+
+
+def test_a_platform_that_is_not_here(prepare, again, tmp_path, python):
+    record(prepare(tmp_path))
+    code = "import sys; from rlkjax import cli, verify; sys.exit(cli.run(verify.main))"
+    ran = python(code, str(tmp_path), "--replay", "--platform", "rocm")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert "rocm" in ran.stderr
 
 
 @pytest.mark.slow
