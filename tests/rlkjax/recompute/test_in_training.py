@@ -6,6 +6,7 @@ difference here was put there by the test.
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -291,3 +292,34 @@ def test_an_acknowledgement_covers_one_pause(begin, tmp_path):
         list(loop.train(run, twice))
     kinds = [kind for kind, _ in order(tmp_path)]
     assert kinds.count("acknowledge") == 1 and kinds[-1] == "reference"
+
+
+# --- killed and resumed --------------------------------------------------------------------------
+
+
+def cut(straight, folder, count):
+    """The folder as a kill leaves it after `count` records."""
+    shutil.copytree(straight, folder)
+    lines = (straight / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "ledger.jsonl").write_bytes(b"".join(lines[:count]))
+    kept = [json.loads(line) for line in lines]
+    measured = sum("metrics" in record for record in kept[:count])
+    lines = (straight / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_bytes(b"".join(lines[:measured]))
+    for record in kept[count:]:
+        if record["kind"] == "checkpoint":
+            shutil.rmtree(folder / "checkpoints" / f"{record['iteration']:08d}")
+
+
+def test_a_run_killed_at_any_record_goes_on_to_the_same_bytes(begin, tmp_path):
+    options = (EVERY, "checkpoint.every=3", "checkpoint.keep=9")
+    straight = tmp_path / "straight"
+    list(loop.train(begin(straight, *options)))
+    every = len(records(straight))
+    around = [i for i, r in enumerate(records(straight)) if r["kind"] == "reference"]
+    for count in sorted({0, 1, every, *around, *(i + 1 for i in around)}):
+        folder = tmp_path / str(count)
+        cut(straight, folder, count)
+        list(loop.train(begin(folder, *options, resume=True)))
+        for name in ("ledger.jsonl", "metrics.jsonl"):
+            assert (folder / name).read_bytes() == (straight / name).read_bytes(), (count, name)
