@@ -102,7 +102,7 @@ GEOMS = (
     Geom("plane", 0, (0.0, 0.0, 0.0), UNIT, (5.0, 5.0, 0.1), PAINT),
     Geom("box", 1, (0.0, 0.0, 0.0), UNIT, (0.3, 0.2, 0.1), (0.8, 0.3, 0.2, 1.0)),
     Geom("capsule", 1, (0.0, 0.0, 0.3), UNIT, (0.08, 0.2, 0.0), PAINT),
-    Geom("sphere", 2, (0.0, 0.0, 0.0), UNIT, (0.15, 0.0, 0.0), (0.3, 0.7, 0.3, 1.0)),
+    Geom("sphere", 2, (0.0, 0.0, 0.0), UNIT, (0.3, 0.0, 0.0), (0.3, 0.7, 0.3, 1.0)),
 )
 SCENE = Scene(GEOMS, lambda state: state, False)
 
@@ -111,10 +111,11 @@ def trajectory(steps: int = 100) -> Trajectory:
     """A block that slides and a ball that circles it."""
     poses = np.zeros((steps + 1, 3, 7), np.float32)
     poses[..., 3] = 1
-    angle = np.linspace(0, 2 * np.pi, steps + 1)
-    poses[:, 1, 0], poses[:, 1, 2] = 0.2 * np.sin(angle), 0.1
-    poses[:, 2, 0], poses[:, 2, 1] = 0.8 * np.cos(angle), 0.8 * np.sin(angle)
-    poses[:, 2, 2] = 0.15
+    turn = np.linspace(0, 2 * np.pi, steps + 1)
+    poses[:, 1, 0], poses[:, 1, 2] = 0.2 * np.sin(turn), 0.1
+    # In the middle of the episode the ball is behind the block, for an eye at azimuth -0.9.
+    poses[:, 2, 0], poses[:, 2, 1] = 0.6 * np.cos(turn - 0.9), 0.6 * np.sin(turn - 0.9)
+    poses[:, 2, 2] = 0.3
     return Trajectory(poses, np.ones(steps, np.float32), True, 0.05)
 
 
