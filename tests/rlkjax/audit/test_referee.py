@@ -1,5 +1,6 @@
 """Pairs of runs that differ in one known thing: the referee must name it, and its true cause."""
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -123,6 +124,11 @@ def test_a_seed(pair):
     assert found.cause.kind == "seed" and found.cause.certain
     assert "seed is 3 in A and 4 in B" in found.cause.text
     assert found.cause.advice == "run B again with --set seed=3"
+
+
+def test_other_initial_parameters_part_in_init_though_the_rollouts_are_equal(pair):
+    found = pair(one_more_ulp("init", 0, "policy/params/kernel", (0, 0)))
+    assert (found.iteration, found.stage) == (0, "init")
 
 
 def test_a_learning_rate(pair):
@@ -337,6 +343,21 @@ def test_a_changed_policy_root_is_found_by_the_record_after_it(tmp_path):
     lines[6] = lines[6].replace(record["policy"].encode(), b"00" * 32)
     (bad / "ledger.jsonl").write_bytes(b"\n".join(lines))
     with pytest.raises(ConsistencyError, match="record 7 or 6 of its ledger is damaged"):
+        compare_runs(tmp_path / "a", bad)
+
+
+def test_a_record_without_its_keys_is_damage_though_all_links_fit(tmp_path):
+    make_run(tmp_path / "a")
+    bad = make_run(tmp_path / "b", keep="none")
+    records = [json.loads(line) for line in (bad / "ledger.jsonl").read_bytes().splitlines()]
+    del records[3]["iteration"]
+    lines = []
+    for record in records:
+        if lines:
+            record["prev"] = hashlib.sha256(b"\x00" + lines[-1]).hexdigest()
+        lines.append(json.dumps(record, sort_keys=True, separators=(",", ":")).encode())
+    (bad / "ledger.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    with pytest.raises(ConsistencyError, match="record 3 or 2 of its ledger is damaged"):
         compare_runs(tmp_path / "a", bad)
 
 
