@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from rlkjax.exact import compat
 from rlkjax.exact.interpret import Kind
@@ -59,12 +60,12 @@ def certify(
     jaxpr, consts, _ = compat.traced(lambda *flat: fn(*jax.tree.unflatten(tree, flat)), leaves)
     counts: dict[str, Counter[str]] = {}
     refused: dict[str, str] = {}
-    for eqn in equations(jaxpr):
+    for eqn, line in located(jaxpr):
         rule = TABLE.get(eqn.primitive.name)
         kind: Kind | str = rule.kind if rule else "refused"
         counts.setdefault(kind, Counter())[eqn.primitive.name] += 1
         if rule is None:
-            refused.setdefault(eqn.primitive.name, compat.source_line(eqn))
+            refused.setdefault(eqn.primitive.name, line)
     text = "\n".join([*described(jaxpr), *(constant_text(c) for c in consts)])
     lowered = {} if refused else {p: stablehlo_digest(fn, args, p) for p in platforms}
     return Certificate(
@@ -86,12 +87,19 @@ def stablehlo_digest(fn: Callable[..., Any], args: Sequence[Any], platform: str)
 
 def equations(jaxpr: Any) -> list[Any]:
     """All equations of a jaxpr and of the jaxprs inside, outer ones first."""
+    return [eqn for eqn, _ in located(jaxpr)]
+
+
+def located(jaxpr: Any, around: str = compat.UNKNOWN) -> list[tuple[Any, str]]:
+    """The same, each with the user's line: its own, or that of the nearest call around it."""
     opened, _ = compat.opened(jaxpr)
     found = []
     for eqn in opened.eqns:
-        found.append(eqn)
+        own = compat.source_line(eqn)
+        line = around if own == compat.UNKNOWN else own
+        found.append((eqn, line))
         for inner in compat.sub_jaxprs(eqn.params):
-            found += equations(inner)
+            found += located(inner, line)
     return found
 
 
@@ -125,7 +133,19 @@ def described(jaxpr: Any) -> list[str]:
 
 def parameters(params: Mapping[str, Any]) -> str:
     """The parameters that can change bits, sorted by name."""
-    return " ".join(f"{key}={params[key]}" for key in sorted(params) if plain(params[key]))
+    shown = {key: shard(value) for key, value in params.items()}
+    return " ".join(f"{key}={shown[key]}" for key in sorted(shown) if plain(shown[key]))
+
+
+def shard(value: Any) -> Any:
+    """Meshes, sets of axes and lists of specifications as text; anything else as it is."""
+    if isinstance(value, frozenset):
+        return str(sorted(value))
+    if hasattr(value, "axis_names") and hasattr(value, "axis_sizes"):
+        return str(dict(zip(value.axis_names, value.axis_sizes, strict=True)))
+    if isinstance(value, tuple) and any(isinstance(v, PartitionSpec) for v in value):
+        return str([tuple(v) for v in value])
+    return value
 
 
 def plain(value: Any) -> bool:

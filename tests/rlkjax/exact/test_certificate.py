@@ -2,6 +2,8 @@
 
 import jax
 import jax.numpy as jnp
+from device_programs import mesh_of
+from jax.sharding import PartitionSpec as P
 
 from rlkjax.exact.certificate import certify
 
@@ -36,3 +38,16 @@ def test_a_refused_primitive_is_listed_with_its_line():
     assert list(found.refused) == ["digamma"]
     assert "test_certificate.py" in found.depends_on[0]
     assert found.stablehlo == {}
+
+
+def test_a_refused_library_function_is_listed_with_the_line_of_its_call():
+    found = certify(lambda x: jnp.linalg.eigh(x @ x.T), jnp.ones((3, 3)))
+    assert "test_certificate.py" in found.refused["eigh"]
+
+
+def test_the_digest_knows_how_arrays_are_split():
+    def split(spec):
+        body = jax.shard_map(lambda x: x * 2.0, mesh=mesh_of(1), in_specs=spec, out_specs=spec)
+        return certify(body, jnp.ones((2, 2)), platforms=()).jaxpr
+
+    assert split(P("a")) != split(P(None, "a"))
