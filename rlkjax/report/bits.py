@@ -6,7 +6,6 @@ from rlkjax.report.markup import Html, tag
 
 # dtype -> widths of sign, exponent and fraction.
 _FIELDS = {"float32": (1, 8, 23), "float16": (1, 5, 10)}
-_BY_DIGITS = {8: "float32"}
 
 
 def pair(rows: Sequence[tuple[str, str, str]], dtype: str | None) -> Html:
@@ -57,7 +56,7 @@ _HEX = set("0123456789abcdef")
 
 def _starts(dtype: str | None, width: int) -> set[int]:
     """Places where a field of the number begins."""
-    fields = _FIELDS.get(dtype or _BY_DIGITS.get(width // 4, ""), ())
+    fields = _FIELDS.get(dtype or "", ())
     if sum(fields) != width:
         return set(range(0, width, 8))
     return {sum(fields[:k]) for k in range(len(fields))}

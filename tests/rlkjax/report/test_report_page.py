@@ -242,7 +242,7 @@ def test_ten_thousand_iterations(make_run, tmp_path):
     text = page.page(facts, page.read_config(run))
     assert time.process_time() - verified < 2.0  # measured: 0.1 s
     assert verified - begin < 10.0
-    assert len(text) < 2_000_000  # measured: 80 kB
+    assert len(text) < 2_000_000  # measured: 80 kB, and 200 kB with all metrics of a run
     found = Page(text)
     assert found.tags.count("rect") == 240 + 1
     assert "One cell shows up to 42 iterations" in found.text
