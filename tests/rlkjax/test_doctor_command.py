@@ -1,7 +1,9 @@
 """The doctor as a command: exit status, one line a finding, JSON, and XLA asked afresh."""
 
 import json
+import re
 import time
+from pathlib import Path
 
 from rlkjax import cli, doctor
 from rlkjax.platform import doctor_jax, machine
@@ -61,3 +63,16 @@ def test_a_machine_without_a_working_xla_is_a_sentence(monkeypatch) -> None:
 
 def test_a_slow_xla_is_a_sentence() -> None:
     assert doctor_jax.ask_xla({}, seconds=0.001) == "XLA did not start within 0.001 s"
+
+
+def test_the_table_of_symptoms_names_commands_and_lines_that_exist() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md").read_text()
+    assert set(re.findall(r"python -m rlkjax\.(\w+)", text)) <= set(cli.VERBS)
+    source = "".join(
+        (Path(doctor_jax.__file__).parent / f"doctor_{name}.py").read_text()
+        for name in ("cpu", "gpu", "jax", "variables")
+    )
+    known = set(re.findall(r'Finding\(\s*"([\w-]+)"', source))
+    named = re.findall(r"doctor`?, lines? ((?:`[\w-]+`(?:, | and | or )?)+)", text)
+    lines = {name for each in named for name in re.findall(r"`([\w-]+)`", each)}
+    assert lines and lines <= known
