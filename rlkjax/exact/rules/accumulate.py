@@ -23,7 +23,10 @@ def cumsum(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def dot_general(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Product of matrices."""
+    """Product of matrices; for a float32 result, operands of other kinds become float32 first."""
+    kind = eqn.outvars[0].aval.dtype
+    if kind == jnp.float32:
+        args = [x if x.dtype == kind else ops.convert(x, kind) for x in args]
     return [ops.dot(*args, eqn.params)]
 
 

@@ -104,6 +104,7 @@ OPS: dict[str, Op] = {
     "own_derivatives": Op(1, op_bodies.own_derivatives, smooth=False),
     "rematerialised": Op(1, op_bodies.rematerialised),
     "top_rows": Op(1, op_bodies.top_rows, full=True),
+    "mixed_dot": Op(1, op_bodies.mixed_dot, smooth=False),
     "attention": Op(1, op_bodies.attention, full=True),
 }
 for _name in [

@@ -266,6 +266,13 @@ def top_rows(x: Array) -> Array:
     return x + values.sum(1, keepdims=True) + places[:, :1]
 
 
+def mixed_dot(x: Array) -> Array:
+    """Products of float32 with integers and flags."""
+    whole, flags = integers(x), x > 0.0
+    first = lax.dot(x, whole.T, preferred_element_type=jnp.float32)
+    return lax.dot(first, flags, preferred_element_type=jnp.float32)
+
+
 def attention(x: Array) -> Array:
     """A product on the contracted grid, with a masked row."""
     weights = jnp.where(jnp.arange(x.shape[0]) > 0, jax.nn.softmax(x @ x.T), 0.0)

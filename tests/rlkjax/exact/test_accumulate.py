@@ -211,3 +211,27 @@ def test_scatter_add_equals_the_reference_inside_and_outside(mode, where):
     for fn in (scatter, repeated):
         args = (jnp.asarray(x), updates, where)
         assert bits(exact(fn)(*args)) == bits(reference(fn)(*args))
+
+
+@pytest.mark.parametrize("kinds", ["fi", "if", "ii", "fb", "bf"])
+def test_integers_in_a_dot_become_float32_first(kinds):
+    # 2^24 + 1 has 25 bits and goes to 2^24; float32 does not hold the sum of the others exactly
+    whole = np.int32([2**24 + 1, 3, -5, 7])
+    options = {"f": wide(15, 4), "i": whole, "b": whole > 0}
+    args = [options[k] for k in kinds]
+
+    def fn(x, y):
+        return lax.dot(x, y, preferred_element_type=jnp.float32)
+
+    floats = [np.asarray(v, np.float32) for v in args]
+    assert bits(exact(fn)(*args)) == bits(reference(fn)(*args)) == bits(product(*floats))
+
+
+@pytest.mark.parametrize("order", ["float first", "integer first"])
+def test_an_integer_operand_becomes_float32_first(order):
+    # 2^24 + 1 is no float32 and becomes 2^24; 2^24 + 3 lies between 2^24 + 2 and + 4, the even 4.
+    x = jnp.float32([[1.0, -1.0]])
+    whole = jnp.int32([[2**24 + 3], [2**24 + 1]])
+    args = (x, whole) if order == "float first" else (whole.T, x.T)
+    result = exact(lambda a, b: jax.lax.dot(a, b, preferred_element_type=jnp.float32))(*args)
+    assert result[0, 0] == 4.0
