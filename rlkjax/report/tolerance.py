@@ -17,7 +17,7 @@ MEASURES = {
     "max_ulp": "units in the last place",
     "differing": "elements that differ",
 }
-MOST = 300  # buffers on a page
+MOST = 16  # buffers on a page, those that are furthest off
 
 
 def section(metrics: Sequence[Record]) -> Html:
@@ -42,16 +42,27 @@ def section(metrics: Sequence[Record]) -> Html:
         sentence += f"; buffers that differ: {len(largest):,}, {verdict}."
     else:
         sentence += "; every bit is equal."
+    ordered = sorted(largest.items(), key=_distance)
     rows = [
         (name, *(_cell(key, values.get(key)) for key in MEASURES))
-        for name, values in sorted(largest.items())[:MOST]
+        for name, values in ordered[:MOST]
     ]
+    rest = len(ordered) - MOST
     return block(
         "tolerance",
         "Against the reference",
         tag("p", sentence, class_="lead"),
         table(rows, ("buffer", *MEASURES.values())),
+        tag("p", f"{rest:,} more are nearer; metrics.jsonl has all.", class_="note")
+        if rest > 0
+        else None,
     )
+
+
+def _distance(item: tuple[str, dict[str, float]]) -> tuple[float, str]:
+    """Furthest first, by the error over the largest element; what is not finite leads."""
+    name, values = item
+    return -values.get("max_scaled", float("inf")), name
 
 
 def worst(lines: Sequence[Record]) -> dict[str, dict[str, float]]:

@@ -40,6 +40,13 @@ def test_what_is_past_a_threshold_is_counted():
     assert "b" not in found.tags and "<b> not finite" in found.text
 
 
+def test_the_furthest_buffers_come_first_and_the_rest_is_counted():
+    buffers = {f"b{k:02}": {"max_scaled": 1e-9 * k} for k in range(20)}
+    text = Page(tolerance.section([line(buffers={**buffers, "wild": {"max_abs": 1.0}})])).text
+    assert text.index("wild") < text.index("b19") < text.index("b18") < text.index("b05")
+    assert "b04" not in text and "5 more are nearer" in text
+
+
 def test_odd_lines_are_no_error():
     for odd in (7, [], {"x": 3}, {"x": {"max_abs": "y"}}):
         assert "section" in tolerance.section([line(buffers=odd)])
