@@ -24,8 +24,7 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m rlkjax.diff",
         description="Name the first difference of two runs: iteration, stage, buffer, step, "
         "environment, element, both bit patterns, and the class of cause.",
-        epilog="exit status: 0 equal bits; 1 different, or a damaged run; 2 wrong use or input; "
-        "3 with --replay, the machine cannot run them",
+        epilog="exit status: 0 equal bits; 1 different, or a damaged run; 2 wrong use or input",
         allow_abbrev=False,
     )
     made.add_argument("a", metavar="RUN_A", type=Path, help="a run folder")

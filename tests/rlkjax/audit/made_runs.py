@@ -17,6 +17,7 @@ from rlkjax.audit.notary import Notary, state_roots
 from rlkjax.errors import ConsistencyError
 
 STEPS, ENVIRONMENTS = 5, 4
+PLANNED = 3  # iterations that genesis announces
 CONFIG = {
     "task": "cartpole",
     "total_steps": 100,
@@ -82,10 +83,10 @@ def make_run(
     *,
     config: Mapping[str, object] = CONFIG,
     machine: Mapping[str, object] = MACHINE,
-    iterations: int = 3,
-    planned: int | None = 3,
+    iterations: int = PLANNED,
     keep: str = "all",
     genesis: Mapping[str, object] | None = None,
+    resumed: tuple[int, Mapping[str, object]] | None = None,
 ) -> Path:
     """Writes a run folder.
 
@@ -95,9 +96,9 @@ def make_run(
       config: its config.json.
       machine: its fingerprint.
       iterations: how many are recorded.
-      planned: how many genesis announces.
       keep: which segments and checkpoints are kept: "all" or "none".
       genesis: keys of genesis that are not as usual.
+      resumed: before which iteration the run was resumed on which other machine.
 
     Returns:
       The folder.
@@ -125,14 +126,26 @@ def make_run(
         "switches": [],
         "versions": {"jax": str(machine.get("package.jax"))},
         "policy_graph": GRAPH,
+        "iterations": PLANNED,
     }
-    planning = {} if planned is None else {"iterations": planned}
-    notary.record("genesis", {**usual, **planning, **(genesis or {})})
+    notary.record("genesis", {**usual, **(genesis or {})})
     state = state_of(0)
     change("init", 0, state)
     for iteration in range(iterations):
+        if resumed is not None and resumed[0] == iteration:
+            digest = _write(folder / "fingerprints", resumed[1])
+            notary.record("resume", {"iteration": iteration, "fingerprint": digest})
         state = _iterate(folder, notary, iteration, state, change=change, keep=keep)
     return folder
+
+
+def _write(folder: Path, machine: Mapping[str, object]) -> str:
+    """Writes a fingerprint under its digest."""
+    data = json.dumps(machine, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    folder.mkdir()
+    (folder / f"{digest}.json").write_bytes(data)
+    return digest
 
 
 def _iterate(

@@ -179,6 +179,14 @@ def test_a_machine_or_version_that_alone_differs(pair, machine, kind, said):
     assert said in found.cause.text and found.cause.advice
 
 
+def test_the_machine_that_a_run_was_resumed_on_counts_from_there_on(pair):
+    resumed = (1, with_machine(cpu__threads="1"))
+    change = one_more_ulp("update", 1, "policy/params/kernel", (0, 0))
+    assert pair(change, resumed=resumed).cause.kind == "reduction order"
+    change = one_more_ulp("update", 0, "policy/params/kernel", (0, 0))
+    assert pair(change, resumed=resumed).cause.kind == "unknown"
+
+
 def test_two_kinds_of_settings_are_not_guessed_between(pair):
     machine = with_machine(package__jax="0.12.0", cpu__threads="1")
     found = pair(one_more_ulp("update", 1, "policy/params/kernel", (0, 0)), machine=machine)
