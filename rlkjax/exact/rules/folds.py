@@ -13,6 +13,7 @@ from rlkjax.exact.interpret import Rule, composed
 Array = jax.Array
 Params = Mapping[str, Any]
 Body = Callable[..., Sequence[Array]]
+Step = Callable[[Array, Array], tuple[Array, Array]]
 
 
 def mapped_body(jaxpr: Any, consts: Sequence[Any] = ()) -> Body:
@@ -75,20 +76,22 @@ def empty(x: Array, axes: Sequence[int]) -> Array:
 def running(step: Callable[[Array, Array], Array], start: float) -> Any:
     """A running fold along an axis, one element after the other, from the side of the start."""
 
+    def body(carry: Array, row: Array) -> tuple[Array, Array]:
+        carry = step(carry, row)
+        return carry, carry
+
     def make(params: Params) -> Callable[[Array], Array]:
-        def fn(x: Array) -> Array:
-            def body(carry: Array, row: Array) -> tuple[Array, Array]:
-                carry = step(carry, row)
-                return carry, carry
-
-            moved = jnp.moveaxis(x, params["axis"], 0)
-            first = jnp.full(moved.shape[1:], start, x.dtype)
-            _, out = lax.scan(body, first, moved, reverse=params["reverse"])
-            return jnp.moveaxis(out, 0, params["axis"])
-
-        return fn
+        return lambda x: scanned(body, start, x, params)
 
     return make
+
+
+def scanned(body: Step, start: float, x: Array, params: Params) -> Array:
+    """The values that a loop over one axis passes through."""
+    moved = jnp.moveaxis(x, params["axis"], 0)
+    first = jnp.full(moved.shape[1:], start, x.dtype)
+    _, out = lax.scan(body, first, moved, reverse=params["reverse"])
+    return jnp.moveaxis(out, 0, params["axis"])
 
 
 def log_add_exp(x: Array, y: Array) -> Array:
