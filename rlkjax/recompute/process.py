@@ -3,20 +3,16 @@
 NumPy's executor holds the interpreter, so a thread would hold up whoever feeds the device.
 """
 
-import contextlib
 import os
-import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 
+from rlkjax.child import Child
 from rlkjax.config import Config, canonical_config
-from rlkjax.errors import MachineError
+from rlkjax.errors import InputError
 from rlkjax.recompute.iteration import Judgement
 
-ROOT = Path(__file__).resolve().parents[2]
+WORKER = "rlkjax.recompute.worker"
 # Settings of the device that trains; the reference needs a CPU only.
 _DROPPED = ("XLA_FLAGS", "JAX_PLATFORMS", "PJRT_NPROC")
 
@@ -37,23 +33,10 @@ class Reference:
         Raises:
           MachineError: the process cannot be started.
         """
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
         kept = {name: text for name, text in os.environ.items() if name not in _DROPPED}
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "rlkjax.recompute.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**kept, "PYTHONPATH": path},
-                start_new_session=True,  # a Ctrl-C is for the command, which then closes this
-            )
-        except OSError as error:
-            raise MachineError(
-                f"reference: its process could not be started ({error}); free memory or processes, "
-                "or set audit.reference_every=0"
-            ) from None
+        self._child = Child("reference", WORKER, kept)
+        self._child.send(canonical_config(config))
         self.pending: int | None = None
-        self._send(canonical_config(config))
 
     def begin(self, iteration: int, given: dict[str, np.ndarray]) -> None:
         """Hands over an iteration; nothing may be pending.
@@ -65,7 +48,7 @@ class Reference:
         Raises:
           MachineError: the process has ended.
         """
-        self._send((iteration, given))
+        self._child.send((iteration, given))
         self.pending = iteration
 
     def finish(self) -> Judgement:
@@ -76,38 +59,17 @@ class Reference:
 
         Raises:
           MachineError: the process has ended.
+          InputError: the reference does not define something that the run computes.
         """
-        stream = self._process.stdout
-        try:
-            judgement = pickle.load(stream) if stream else None
-        except (EOFError, pickle.UnpicklingError):
-            judgement = None
-        if not isinstance(judgement, Judgement):
-            raise self._ended()
+        refused, judgement = self._child.receive()
+        if refused is not None:
+            raise InputError(
+                f"reference: iteration {self.pending} cannot be computed by it ({refused}); set "
+                "audit.reference_every=0 for this task"
+            )
         self.pending = None
         return judgement
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(BrokenPipeError):  # what was not sent is of no use
-                if stream:
-                    stream.close()
-
-    def _send(self, question: object) -> None:
-        stream = self._process.stdin
-        try:
-            if stream:
-                pickle.dump(question, stream)
-                stream.flush()
-        except OSError:
-            raise self._ended() from None
-
-    def _ended(self) -> MachineError:
-        status = self._process.wait()
-        return MachineError(
-            f"reference: its process ended with status {status}, want a judgement of iteration "
-            f"{self.pending}; see its message above, free memory, and resume"
-        )
+        self._child.close()

@@ -1,13 +1,14 @@
 """The process of the reference: takes iterations on stdin, answers with judgements on stdout."""
 
-import os
 import pickle
 import sys
 from typing import BinaryIO
 
+from rlkjax import child
 from rlkjax.config import parse_canonical
+from rlkjax.errors import RlkError
 from rlkjax.platform import flags
-from rlkjax.recompute.iteration import judge, make_recompute
+from rlkjax.recompute.iteration import Judgement, judge, make_recompute
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
@@ -15,7 +16,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
     Args:
       questions: the canonical config, then pairs of an iteration's number and its buffers.
-      answers: takes one judgement for each pair.
+      answers: takes (None, judgement), or (why there is none, None), for each pair.
     """
     recompute = make_recompute(parse_canonical(pickle.load(questions)))
     while True:
@@ -23,15 +24,18 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
             iteration, given = pickle.load(questions)
         except EOFError:
             return
-        pickle.dump(judge(recompute, iteration, given), answers)
+        answer: tuple[str | None, Judgement | None]
+        try:
+            answer = None, judge(recompute, iteration, given)
+        except RlkError as error:
+            answer = str(error), None
+        pickle.dump(answer, answers)
         answers.flush()
 
 
 def main() -> int:
     """Serves the process that started this one."""
-    # Whatever a library prints goes to stderr, so that only answers are on stdout.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers = child.answers()
     flags.prepare("cpu")
     serve(sys.stdin.buffer, answers)
     return 0
