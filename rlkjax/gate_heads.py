@@ -1,8 +1,9 @@
 """Stored heads of the gate: the file, what is judged against it, and what has changed since.
 
 Heads of exact numerics hold on every machine. Those of native numerics are stored under the part of
-the fingerprint that names the hardware, so that a new version, flag or driver on the same hardware
-is found, while other hardware has no head yet and is said to have none.
+the fingerprint that names the hardware and the Python, which has a lock file of its own: so a new
+version, flag or driver on the same hardware is found, while other hardware has no head yet and is
+said to have none.
 """
 
 import hashlib
@@ -72,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 def hardware(fingerprint: Mapping[str, Any]) -> str:
-    """Digest of the part of a fingerprint that names the hardware.
+    """Digest of the part of a fingerprint that names the hardware, and the Python.
 
     Args:
       fingerprint: from `platform.fingerprint`.
@@ -83,7 +84,9 @@ def hardware(fingerprint: Mapping[str, Any]) -> str:
     features = [
         word for word in str(fingerprint.get("cpu.features", "")).split() if _FEATURES.match(word)
     ]
-    return _short({**{key: fingerprint.get(key) for key in HARDWARE}, "features": features})
+    python = str(fingerprint.get("python.version", "")).split(".")[:2]
+    kept = {key: fingerprint.get(key) for key in HARDWARE}
+    return _short({**kept, "features": features, "python": python})
 
 
 def empty() -> dict[str, Any]:
