@@ -303,7 +303,7 @@ def test_a_replay_is_asked_where_nothing_was_kept_and_only_believed_where_it_rep
     assert "gives what each run recorded" in found.cause.text
 
     def not_b(folders, iteration, stage):
-        return Recomputed((a, a), ("equal", "differs"), None, ())
+        return Recomputed((a, b), ("equal", "differs"), None, ())
 
     found = compare_runs(tmp_path / "a", tmp_path / "b", recompute=not_b)
     assert found.place is None
