@@ -137,6 +137,7 @@ def total(x):
 def test_a_sum_within_the_bound_of_all_orders_is_an_order_and_beyond_it_a_precision():
     # 3 terms of 1: n = 4 roundings of 2^-24 on a sum of magnitudes 3 is 7.2e-7 for each side.
     ones = np.ones((4, 3), F32)
+    ones[0] = 1e6  # another row, whose bound is a million times as wide
     assert blamed(total, (ones,), "reduce_sum", F32(3 + 2.0**-21), index=(2,)).cause == (
         "reduction order"
     )
