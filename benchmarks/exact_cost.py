@@ -1,7 +1,8 @@
 """Exact over plain JAX in one run: `python -m benchmarks.exact_cost`.
 
-For each program: the best time of plain `jax.jit` and of `exact`, taken in turns, their ratio, and
-the time each takes to compile. `--brax` adds a step of Brax tasks.
+For each program: the best time of plain `jax.jit` and of `exact`, taken in turns, their ratio, the
+CPU-seconds each takes to compile, and the memory that its values need. `--brax` adds a step of Brax
+tasks. A whole iteration: `python -m benchmarks.exact_iteration`.
 """
 
 import argparse
@@ -43,7 +44,7 @@ class Program(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one program costs: milliseconds a call, seconds to compile."""
+    """What one program costs: milliseconds a call, CPU-seconds to compile, MiB of values."""
 
     name: str
     plain_ms: float
@@ -51,6 +52,8 @@ class Cost(NamedTuple):
     ratio: float
     plain_compile_s: float
     exact_compile_s: float
+    plain_mib: float
+    exact_mib: float
 
 
 def elementary() -> list[Program]:
@@ -115,11 +118,16 @@ def brax(sizes: Sequence[int]) -> list[Program]:
     return found
 
 
-def compiled(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[..., Any], float]:
-    """The program of `fn` and the seconds that tracing and compiling took."""
-    began = time.perf_counter()
+def compiled(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, float]:
+    """The program of `fn` and the CPU-seconds that tracing and compiling took."""
+    began = time.process_time()
     program = jax.jit(fn).lower(*args).compile()
-    return program, time.perf_counter() - began
+    return program, time.process_time() - began
+
+
+def mib(program: Any) -> float:
+    """Memory of the values inside a compiled program, in MiB."""
+    return program.memory_analysis().temp_size_in_bytes / 2**20
 
 
 def once(program: Callable[..., Any], args: Sequence[Any]) -> float:
@@ -136,7 +144,8 @@ def measure(program: Program, repeats: int) -> Cost:
     ours, ours_s = compiled(exact(program.fn), args)
     times = [(once(plain, args), once(ours, args)) for _ in range(repeats + 2)][2:]
     plain_ms, exact_ms = min(t[0] for t in times), min(t[1] for t in times)
-    return Cost(program.name, plain_ms, exact_ms, exact_ms / plain_ms, plain_s, ours_s)
+    ratio, memory = exact_ms / plain_ms, (mib(plain), mib(ours))
+    return Cost(program.name, plain_ms, exact_ms, ratio, plain_s, ours_s, *memory)
 
 
 def main() -> None:
@@ -161,7 +170,8 @@ def main() -> None:
             print(
                 f"{cost.name:32} plain {cost.plain_ms:9.3f} ms  exact {cost.exact_ms:9.3f} ms  "
                 f"ratio {cost.ratio:6.2f}  compile {cost.plain_compile_s:5.2f} s → "
-                f"{cost.exact_compile_s:5.2f} s",
+                f"{cost.exact_compile_s:5.2f} s  "
+                f"memory {cost.plain_mib:6.1f} → {cost.exact_mib:6.1f} MiB",
                 flush=True,
             )
 

@@ -95,8 +95,8 @@ def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operan
 
 def blocked(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
     """Product over more than one block: float64 within a block, int64 across: → float64."""
-    units = [side.power * np.float64(2.0**-DOT_BITS) for side in (left, right)]
-    unit = lax.dot_general(*units, dims)
+    quantum = np.float64(2.0**-DOT_BITS)
+    unit = lax.dot_general(left.power * quantum, right.power * quantum, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims, opaque)
     return jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain)
 
@@ -126,7 +126,7 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaqu
 
     def add(sums: Sums, first: int | Array, length: int) -> Sums:
         pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        product = lax.dot_general(*(side.on_grid(opaque) for side in pair), dims)
+        product = lax.dot_general(pair[0].on_grid(opaque), pair[1].on_grid(opaque), dims)
         integer = lax.convert_element_type(product * per_unit, I64)
         if size <= DOT_WORD:
             return Sums(sums.plain + product, sums.high, sums.low + integer)
