@@ -119,7 +119,8 @@ def tool(folder, name: str, script: str) -> None:
 
 
 def test_installed_tools_are_asked_and_a_hanging_one_is_given_up(tmp_path, monkeypatch) -> None:
-    tool(tmp_path, "rocminfo", "trap '' TERM INT\nsleep 60 & wait\nsleep 60\n")
+    pid = tmp_path / "pid"
+    tool(tmp_path, "rocminfo", f"trap '' TERM INT\necho $$ > {pid}\nsleep 60 & wait\nsleep 60\n")
     tool(tmp_path, "rocm-smi", "echo partly; echo oh >&2; exit 3\n")
     tool(tmp_path, "nvidia-smi", f"printf '%s' '{NVIDIA.strip()}'\n")
     tool(tmp_path, "amd-smi", "")
@@ -129,6 +130,8 @@ def test_installed_tools_are_asked_and_a_hanging_one_is_given_up(tmp_path, monke
     found = gpu_tools.run(deadline=1.0)
     assert time.monotonic() - begin < 5
     assert found["rocminfo"] == Answer("", "no answer in 1 s")
+    with pytest.raises(ProcessLookupError, match="No such process"):
+        os.kill(int(pid.read_text()), 0)
     assert found["rocm-smi"] == Answer("", "failed with status 3")
     assert found["nvidia-smi"].text == NVIDIA.strip()
     assert found["amd-smi"].failure.startswith("cannot be started")
