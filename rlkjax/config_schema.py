@@ -165,12 +165,12 @@ class ToleranceConfig:
     rollout: NotNegative = _option(
         "largest error of any other buffer of a rollout, which grows along it as the dynamics let "
         "it, in largest elements of the buffer",
-        default=1e-2,
+        default=0.1,
     )
     training: NotNegative = _option(
         "largest error of the rescoring, the advantages and the updated state, in largest elements "
         "of the buffer",
-        default=1e-4,
+        default=1e-3,
     )
 
 
