@@ -3,6 +3,7 @@
 import functools
 import inspect
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -247,6 +248,43 @@ def test_while_loops_and_branches_are_entered():
 
     assert walk_of(branched, (X[3],), "cos", visit=0).path == ("branch 1",)
     assert walk_of(branched, (X[0],), "sin", visit=0).path == ("branch 0",)
+
+
+def test_the_carry_of_a_loop_goes_on_from_pass_to_pass():
+    def doubled(x):
+        return jax.lax.scan(lambda c, row: (c * 2.0, jnp.exp(c + row)), x[0], x)
+
+    ones = np.ones((4, 3), F32)
+    # the carry before pass 3 is 1 * 2^3 = 8, and exp gets 8 + 1
+    assert walk_of(doubled, (ones,), "exp", visit=3).operands == ("float32[3]: 9.0, 9.0, 9.0",)
+
+    def counted(x):
+        return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2.0), (0, x))
+
+    # before pass 2: 1 * 2^2 = 4
+    found = walk_of(counted, (ones[0],), "mul", visit=2)
+    assert found.operands[0] == "float32[3]: 4.0, 4.0, 4.0"
+
+
+def test_constants_of_called_functions_stay_theirs():
+    calls = [jax.jit(functools.partial(jnp.add, np.full(3, each, F32))) for each in (1.0, 10.0)]
+
+    def called(x):
+        return jnp.exp(calls[1](calls[0](x)))
+
+    found = blamed(called, (np.zeros(3, F32),), "exp", F32(1.0), index=(0,))
+    assert found.operands == ("float32[3]: 11.0, 11.0, 11.0",)  # 0 + 1 + 10
+
+
+def test_the_line_is_not_that_of_a_library():
+    layer = nn.Dense(2)
+    params = layer.init(jax.random.key(0), X)
+
+    def network(x):
+        return layer.apply(params, x)
+
+    found = blamed(network, (X,), "dot_general", F32(0.5), index=(0, 0))
+    assert line_of(network, "layer.apply") in found.line
 
 
 def test_rows_of_two_batch_sizes_are_compared():
