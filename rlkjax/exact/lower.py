@@ -10,7 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from rlkjax.exact import accumulate, collective, contraction, inverse, pairs, rounding, scatter
+from rlkjax.exact import (
+    accumulate,
+    collective,
+    compat,
+    contraction,
+    inverse,
+    pairs,
+    rounding,
+    scatter,
+)
 from rlkjax.exact.interpret import Table
 from rlkjax.exact.rounding import Opaque, narrow, widen
 
@@ -105,10 +114,16 @@ class Lowering:
         return x
 
     def once(self, x: Array) -> Array:
-        """x, computed once for all its uses; see `rounding.settled`."""
-        if id(x) not in self.computed:
-            self.computed[id(x)] = (x, self.kept_once(rounding.settled(x, self.opaque)))
-        return self.computed[id(x)][1]
+        """x, computed once for all its uses; see `rounding.settled`.
+
+        What the body of a loop or a branch settles of a value from outside stays in there.
+        """
+        if id(x) in self.computed:
+            return self.computed[id(x)][1]
+        settled = self.kept_once(rounding.settled(x, self.opaque))
+        if compat.same_trace(x, settled):
+            self.computed[id(x)] = (x, settled)
+        return settled
 
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""

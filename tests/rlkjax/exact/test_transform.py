@@ -173,3 +173,15 @@ def test_a_kept_function_stays_in_the_lowered_program_with_the_same_bits():
     assert "@forward(" in kept.lower(x).as_text()
     assert "@forward(" not in jax.jit(exact(fn)).lower(x).as_text()
     assert bits(kept(x)) == bits(exact(fn)(x))
+
+
+def test_a_value_is_used_inside_a_loop_or_a_branch_and_outside():
+    def fn(x, w):
+        x, w = x * 2.0 + 1.0, w - 0.5 * x.sum()
+        c, _ = lax.scan(lambda c, _: (jnp.tanh(c + (x @ w).sum()), x.sum()), 0.0, None, length=3)
+        y = lax.cond(x[0, 0] > 0, lambda v: (v @ w).sum(), lambda v: v.sum(), x)
+        z = lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] + (x @ w)[0, 0]), (0, y))
+        return c + y + z[1] + (x @ w).sum() + x.sum()
+
+    args = numbers(8, 4, 3), numbers(9, 3, 2)
+    assert bits(exact(fn)(*args)) == bits(jax.jit(exact(fn))(*args)) == bits(reference(fn)(*args))
