@@ -126,6 +126,8 @@ DERIVED: dict[str, tuple[int, Callable[[Sequence[Body], Array, int], Array]]] = 
     "flow grad": (1, grad),
     "flow jvp": (1, jvp),
 }
+# a custom derivative must not see arrays from outside
+OWN_ONLY = frozenset(["flow custom_jvp", "flow custom_vjp"])
 
 
 def apply(node: Node, values: Sequence[Array]) -> Array:
@@ -137,12 +139,13 @@ def apply(node: Node, values: Sequence[Array]) -> Array:
             return first
         return op.fn(*(values[c % len(values)] for c in node.choices[: op.arity]))
     _, flow = (FLOWS | DERIVED)[node.name]
-    return flow([body_of(block) for block in node.blocks], first, node.choices[1])
+    outer = () if node.name in OWN_ONLY else values
+    return flow([body_of(block, outer) for block in node.blocks], first, node.choices[1])
 
 
-def body_of(block: Sequence[Node]) -> Body:
-    """A block as a function of one array."""
-    return lambda x: run_block(block, [x])[-1]
+def body_of(block: Sequence[Node], outer: Sequence[Array]) -> Body:
+    """A block as a function of one array, that also sees the arrays from outside."""
+    return lambda x: run_block(block, [x, *outer])[-1]
 
 
 def run_block(block: Sequence[Node], values: Sequence[Array]) -> list[Array]:
