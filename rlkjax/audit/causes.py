@@ -26,7 +26,14 @@ _THREADS = (
     "environment.NPROC",
 )
 # Entries that move no bits, as far as is known.
-_HARMLESS = ("cpu.governor", "cpu.boost", "os.system", "os.kernel", "os.distribution")
+_HARMLESS = (
+    "cpu.governor",
+    "cpu.boost",
+    "cpu.quota",
+    "os.system",
+    "os.kernel",
+    "os.distribution",
+)
 # Packages whose arithmetic, or whose part of the traced program, `exact` does not define away.
 _PROGRAM = ("package.rlkjax", "package.brax", "package.mujoco", "package.playground")
 _PROGRAM_TOO = ("package.flax", "package.optax", "package.chex")
