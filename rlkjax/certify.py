@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlkjax import cli
@@ -32,14 +31,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit status: 0 good; 2 wrong use or input",
         allow_abbrev=False,
     )
-    made.add_argument("--config", required=True, type=Path, help="YAML file, see configs/")
-    made.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the config, such as numerics=exact; may be repeated",
-    )
+    cli.add_config(made)
     made.add_argument(
         "--platforms",
         nargs="*",

@@ -6,11 +6,13 @@
 3  the machine cannot do what was asked
 """
 
+import argparse
 import errno
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rlkjax.errors import RlkError
 from vimejax.errors import VimeError
@@ -61,6 +63,18 @@ def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
         advice = "free space or choose another --run-dir" if full else "check the path"
         return _fail(f"{error.strerror}{where}; {advice}", 3 if full else 2)
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name a config: --config FILE and --set KEY=VALUE."""
+    parser.add_argument("--config", required=True, type=Path, help="YAML file, see configs/")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the config, such as ppo.learning_rate=1e-3; may be repeated",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,10 +30,7 @@ def parser() -> argparse.ArgumentParser:
         "a platform, devices or cores",
         allow_abbrev=False,
     )
-    made.add_argument("--config", required=True, type=Path, help="YAML file, see configs/")
-    made.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one key; repeatable"
-    )
+    cli.add_config(made)
     made.add_argument(
         "--platforms",
         required=True,

@@ -27,14 +27,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit status: 0 good; 1 a consistency failure; 2 wrong use or input; 3 the machine "
         "cannot do what was asked",
     )
-    made.add_argument("--config", required=True, type=Path, help="YAML file, see configs/")
-    made.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the config, such as ppo.learning_rate=1e-3; may be repeated",
-    )
+    cli.add_config(made)
     made.add_argument(
         "--run-dir", type=Path, help="folder of the run (default: runs/<config>-seed<seed>)"
     )
