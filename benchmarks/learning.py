@@ -38,18 +38,20 @@ GOALS = {
 }
 
 
-def evaluations(config: Path, seed: int, folder: Path) -> list[tuple[int, float]]:
+def evaluations(config: Path, seed: int, numerics: str, folder: Path) -> list[tuple[int, float]]:
     """Trains one seed.
 
     Args:
       config: YAML file.
       seed: of the run.
+      numerics: native or exact.
       folder: where the run may be kept.
 
     Returns:
       (environment steps, mean return) of each evaluation.
     """
-    words = ["--config", str(config), "--set", f"seed={seed}", "--run-dir", str(folder), "--quiet"]
+    changes = ["--set", f"seed={seed}", "--set", f"numerics={numerics}"]
+    words = ["--config", str(config), *changes, "--run-dir", str(folder), "--quiet"]
     done = subprocess.run(
         [sys.executable, "-m", "rlkjax.train", *words], capture_output=True, text=True, check=False
     )
@@ -64,6 +66,7 @@ def main() -> None:
     """Trains what was asked for and prints a table; exit status 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(GOALS), help=", ".join(GOALS))
+    parser.add_argument("--numerics", default="native", help="native or exact")
     given = parser.parse_args()
     missed = False
     print("| config | seed | target | best | at step | last | at step | reached at step |")
@@ -72,7 +75,8 @@ def main() -> None:
         goal, best_of_all = GOALS[name], []
         for seed in range(goal.seeds):
             with tempfile.TemporaryDirectory() as folder:
-                seen = evaluations(Path("configs") / f"{name}.yaml", seed, Path(folder) / "run")
+                path = Path("configs") / f"{name}.yaml"
+                seen = evaluations(path, seed, given.numerics, Path(folder) / "run")
             best, last = max(seen, key=lambda each: each[1]), seen[-1]
             reached = next((step for step, value in seen if value >= goal.target), None)
             missed |= reached is None

@@ -47,6 +47,7 @@ def make_config(given: argparse.Namespace, total_steps: int) -> Config:
             "task": given.task,
             "total_steps": total_steps,
             "platform": "cpu",
+            "numerics": given.numerics,
             "env": {"backend": given.backend, "episode_length": length},
             "rollout": {"num_envs": given.num_envs, "unroll_length": given.unroll},
             "network": network,
@@ -174,6 +175,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, required=True)
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--minibatches", type=int, required=True)
+    parser.add_argument("--numerics", default="native", help="native or exact")
     parser.add_argument("--stages", action="store_true", help="also time each stage alone")
     given = parser.parse_args()
     warm = 3

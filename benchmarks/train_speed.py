@@ -81,18 +81,20 @@ def run(words: list[str]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(setting: Setting, rounds: int) -> dict[str, Any]:
+def compare(setting: Setting, rounds: int, numerics: str) -> dict[str, Any]:
     """Measures both trainers in turns.
 
     Args:
       setting: sizes.
       rounds: how often each is measured.
+      numerics: of our own trainer; peers know one only.
 
     Returns:
       Medians of both, and the ratios own : peer of each round.
     """
     cartpole = setting.task == "cartpole"
     own_words = command("own_ppo", setting, setting.task if cartpole else f"brax/{setting.task}")
+    own_words += ["--numerics", numerics]
     peer = "rejax_ppo" if cartpole else "brax_ppo"
     peer_words = command(f"peers.{peer}", setting, None if cartpole else setting.task)
     own, other = [], []
@@ -170,9 +172,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("settings", nargs="*", default=list(SETTINGS), help=", ".join(SETTINGS))
     parser.add_argument("--rounds", type=int, default=3, help="turns of each trainer")
+    parser.add_argument("--numerics", default="native", help="native or exact")
     parser.add_argument("--json", type=Path, help="also write all figures there")
     given = parser.parse_args()
-    results = {name: compare(SETTINGS[name], given.rounds) for name in given.settings}
+    results = {
+        name: compare(SETTINGS[name], given.rounds, given.numerics) for name in given.settings
+    }
     print(table(results))
     if given.json:
         given.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -213,8 +213,8 @@ class Config:
         default=False,
     )
     numerics: Literal["native", "exact"] = _option(
-        "native: plain XLA under a fixed flag set; exact: bits by definition (docs/exact.md)",
-        default="native",
+        "exact: bits by definition (docs/exact.md); native: plain XLA under a fixed flag set",
+        default="exact",
     )
     env: EnvConfig = _section(EnvConfig, "the environment")
     rollout: RolloutConfig = _section(RolloutConfig, "how much one iteration collects")

@@ -8,9 +8,11 @@ import pytest
 
 SMALL = """\
 # Six iterations of 4 x 8 steps, with both endings of an episode, evaluations and checkpoints.
+# Native programs compile in half the time; what exact numerics does has tests of its own.
 task: cartpole
 total_steps: 192
 platform: cpu
+numerics: native
 env: {episode_length: 10}
 rollout: {num_envs: 4, unroll_length: 8}
 network: {policy_hidden: [8], value_hidden: [8]}

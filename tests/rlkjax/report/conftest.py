@@ -15,6 +15,7 @@ from rlkjax.config import canonical_config, iterations, load_config
 
 CONFIG = """\
 task: cartpole
+numerics: native
 total_steps: {steps}
 rollout: {{num_envs: 4, unroll_length: 8}}
 network: {{policy_hidden: [8], value_hidden: [8]}}
