@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
 from rlkjax.exact.joins import device_sums
@@ -65,10 +67,16 @@ def run(
         consts = [ops.constant(c) for c in own]
     values: dict[Any, Any] = {}
 
+    literals: dict[tuple[str, bytes], Any] = {}
+
     def read(atom: Any) -> Any:
-        if hasattr(atom, "val"):
-            return ops.literal(atom.val, atom.aval.dtype)
-        return values[atom]
+        if not hasattr(atom, "val"):
+            return values[atom]
+        value = np.asarray(atom.val, atom.aval.dtype)
+        key = (str(value.dtype), value.tobytes())
+        if value.ndim or key not in literals:
+            literals[key] = ops.literal(atom.val, atom.aval.dtype)
+        return literals[key]
 
     values.update(zip(opened.constvars, consts, strict=True))
     values.update(zip(opened.invars, args, strict=True))
