@@ -250,3 +250,9 @@ def test_no_path_of_a_machine_in_the_tree() -> None:
                     if pattern.search(line):
                         found.append(f"{path.relative_to(ROOT)}:{number}")
     assert found == []
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """pytest imports test files by their base name; of two with one name it collects only one."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

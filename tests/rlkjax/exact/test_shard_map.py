@@ -73,7 +73,7 @@ def test_groups_of_devices_are_refused_with_the_users_line():
         return lax.psum(x, "a", axis_index_groups=[[0]])
 
     fn = jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=False)
-    with pytest.raises(UnsupportedPrimitiveError, match=r"groups at .*test_devices\.py:\d+"):
+    with pytest.raises(UnsupportedPrimitiveError, match=r"groups at .*test_shard_map\.py:\d+"):
         exact(fn)(np.ones(2, np.float32))
 
 
