@@ -36,7 +36,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
     "logistic": ((0xBA928601, 0x3EFFDB5F),),
     "exp2": ((0x3B429D37, 0x3F804385), (0xBCF3A937, 0x3F7AC6B1)),
     "sin": odd((0x46199998, 0xBEB1FA5D)),
-    "acos": ((0x39826222, 0x3FC907B5),),
+    "acos": ((0x328885A3, 0x3FC90FDB), (0x39826222, 0x3FC907B5)),
     "atan": odd((0x3D8D6B23, 0x3D8D31C3)),
     "sinh": odd((0x3A1285FF, 0x3A1285FF)),
     "asinh": odd((0x4BDD65A5, 0x418F034B), (0x655890D3, 0x4254D1F9), (0x6EB1A8EC, 0x42845A89)),
