@@ -7,6 +7,7 @@
 """
 
 import argparse
+import difflib
 import errno
 import importlib
 import os
@@ -56,8 +57,8 @@ def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has closed it; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
-        return _fail("broken off; what was checkpointed stays, go on with --resume", 130)
+    except KeyboardInterrupt as error:
+        return _fail("; ".join(["broken off", *map(str, error.args)]), 130)
     except OSError as error:
         where = f" ({str(error.filename)[:80]})" if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -92,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_usage())
         return 0 if arguments else 2
     if verb not in VERBS:
-        return _fail(f"verb: got {verb!r}, want one of {', '.join(VERBS)}; see rlkjax --help", 2)
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        meant = f"did you mean {near[0]}?" if near else "see rlkjax --help"
+        return _fail(f"verb: got {verb!r}, want one of {', '.join(VERBS)}; {meant}", 2)
     module = importlib.import_module(f"rlkjax.{verb}")
     if hasattr(module, "__path__"):
         module = importlib.import_module(f"rlkjax.{verb}.__main__")

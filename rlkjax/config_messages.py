@@ -41,7 +41,7 @@ def _unknown(path: KeyPath) -> str:
         return f"unknown key here; it belongs at {' or '.join(elsewhere)}"
     near = difflib.get_close_matches(path[-1], known, n=1)
     if near:
-        return f"unknown key; did you mean {near[0]}?"
+        return f"unknown key; did you mean {'.'.join((*path[:-1], near[0]))}?"
     return f"unknown key; the known ones are {', '.join(known)}"
 
 

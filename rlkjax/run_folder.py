@@ -2,19 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlkjax import checkpoint
-from rlkjax.atomic import TEMPORARY, explain, write_file
+from rlkjax.atomic import explain, write_file
 from rlkjax.audit import ledger
 from rlkjax.audit.journal import Journal
 from rlkjax.audit.ledger import Chain
 from rlkjax.audit.records import METRICS_KINDS
-from rlkjax.errors import ConsistencyError, InputError
+from rlkjax.errors import ConsistencyError
+from rlkjax.run_folder_begin import CONFIG, check_config, check_new
 
-CONFIG = "config.json"
 FINGERPRINT = "fingerprint.json"
 FINGERPRINTS = "fingerprints"  # those that resume records name
 LEDGER = "ledger.jsonl"
@@ -60,26 +59,6 @@ def make(folder: Path) -> None:
         raise explain(error, folder) from error
 
 
-def check_new(folder: Path) -> None:
-    """That a new run may begin in a folder.
-
-    Args:
-      folder: any path.
-
-    Raises:
-      InputError: it is no folder, or one that is not empty.
-    """
-    try:
-        names = [each.name for each in folder.iterdir()] if folder.exists() else []
-    except OSError as error:
-        raise explain(error, folder) from error
-    if any(name != "lock" and not name.endswith(TEMPORARY) for name in names):
-        raise InputError(
-            f"run folder {folder}: got one that is not empty, want a new one; "
-            "choose another --run-dir, or continue that run with --resume"
-        )
-
-
 def create(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
     """Makes a new run folder.
 
@@ -121,12 +100,7 @@ def reopen(folder: Path, config: bytes, fingerprint: bytes) -> Opened:
       InputError: no run folder, or one of another config.
       ConsistencyError: the ledger is damaged, or the run halted.
     """
-    stored = _read(folder / CONFIG)
-    if stored != config:
-        raise InputError(
-            f"config: got one that is not the config of {folder} (first difference: "
-            f"{_first_key(stored, config)}), want the same; leave out the change or start a new run"
-        )
+    check_config(folder, config)
     journal, metrics = Journal(folder / LEDGER), Journal(folder / METRICS)
     lines = _read(folder / LEDGER).split(b"\n")[:-1]
     ledger.follow(ledger.EMPTY, lines)
@@ -231,28 +205,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise explain(error, path) from error
-
-
-def _first_key(stored: bytes, wanted: bytes) -> str:
-    """Dotted key and both values of the first difference between two canonical configs."""
-    try:
-        a, b = _flat(json.loads(stored)), _flat(json.loads(wanted))
-    except ValueError:
-        return "config.json is damaged"
-    keys = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
-    if not keys:
-        return "spelling of the file"
-    return f"{keys[0]} is {a.get(keys[0])} there and {b.get(keys[0])} here"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def digest(data: bytes) -> str:

@@ -5,17 +5,19 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlkjax import cli
-from rlkjax.config import Config, iterations, load_config, steps_per_iteration
+from rlkjax import cli, run_folder_begin
+from rlkjax.config import Config, canonical_config, iterations, load_config, steps_per_iteration
 from rlkjax.errors import ConsistencyError, InputError
 from rlkjax.platform import devices, fingerprint, flags
 
 if TYPE_CHECKING:
     from rlkjax.loop import Run
+
+Say = Callable[[str], None]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,7 +34,10 @@ def parser() -> argparse.ArgumentParser:
         "--run-dir", type=Path, help="folder of the run (default: runs/<config>-seed<seed>)"
     )
     made.add_argument(
-        "--resume", action="store_true", help="go on from the run folder's last checkpoint"
+        "--resume",
+        action="store_true",
+        help="go on from the run folder's last checkpoint; where there is no such folder yet, "
+        "begin a new run, so that a scheduler can always give it",
     )
     made.add_argument(
         "--acknowledge",
@@ -62,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         choices=["tensorboard", "wandb"],
         help="also log there (wandb runs offline); needs that extra; may be repeated",
     )
-    made.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    made.add_argument("--quiet", action="store_true", help="only warnings on stderr")
     return made
 
 
@@ -89,13 +94,44 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
     folder = options.run_dir or Path("runs") / f"{options.config.stem}-seed{config.seed}"
-    flags.prepare(config.platform, config.autotune, config.threads)
+    _check_folder(config, folder, options)
+    words = flags.prepare(config.platform, config.autotune, config.threads)
     platform = devices.choose(config.platform)
     flags.check_in_force()
-    _say(_plan(config, platform, folder))
+    say = _nothing if options.quiet else _say
+    say(_plan(config, platform, folder))
+    own = flags.not_pinned(words, platform)
+    if own and config.numerics == "native":
+        _say(
+            f"warning: XLA_FLAGS has {' '.join(own)}, which is not pinned: it is recorded in the "
+            "fingerprint and can move the bits of native numerics"
+        )
     if options.dry_run:
-        return _dry_run(config, folder, options.resume)
-    return _train(config, folder, options)
+        return _dry_run(config, say)
+    try:
+        return _train(config, folder, options, say)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_left(folder)) from None
+
+
+def _check_folder(config: Config, folder: Path, options: argparse.Namespace) -> None:
+    """Refuses a folder that cannot be used before anything is loaded or compiled."""
+    if not options.resume:
+        run_folder_begin.check_new(folder)
+    elif (folder / run_folder_begin.CONFIG).exists():
+        given = [each.partition("=")[0].strip() for each in options.set]
+        given += ["audit.reference_every"] if options.reference is not None else []
+        run_folder_begin.check_config(folder, canonical_config(config), given)
+
+
+def _left(folder: Path) -> str:
+    """What a run that is broken off has left behind, and how to go on."""
+    from rlkjax import checkpoint  # late: imports NumPy
+
+    there = checkpoint.available(folder)
+    if not there:
+        return "there is no checkpoint yet, so --resume begins at iteration 0"
+    return f"the last checkpoint is of iteration {there[-1]}, go on with --resume"
 
 
 def _reference(option: str | None) -> list[str]:
@@ -116,18 +152,16 @@ def _plan(config: Config, platform: str, folder: Path) -> str:
     )
 
 
-def _dry_run(config: Config, folder: Path, resume: bool) -> int:
-    from rlkjax import launch, run_folder  # late: imports JAX and the environment
+def _dry_run(config: Config, say: Say) -> int:
+    from rlkjax import launch  # late: imports JAX and the environment
 
-    if not resume:
-        run_folder.check_new(folder)
     env = launch.make_environment(config)
-    _say(f"environment {env.spec.name}: observation {env.spec.obs_size}, action {env.spec.action}")
+    say(f"environment {env.spec.name}: observation {env.spec.obs_size}, action {env.spec.action}")
     print("dry run: nothing was computed")
     return 0
 
 
-def _train(config: Config, folder: Path, options: argparse.Namespace) -> int:
+def _train(config: Config, folder: Path, options: argparse.Namespace, say: Say) -> int:
     from rlkjax import launch, run_folder  # late: JAX starts only after its flags are set
     from rlkjax.audit.journal import lock_run
     from rlkjax.report import curve
@@ -135,39 +169,40 @@ def _train(config: Config, folder: Path, options: argparse.Namespace) -> int:
     for switch in launch.switches(config):
         _say(f"switch {switch}")
     if options.resume and not folder.is_dir():
-        _say(f"run folder {folder} does not exist yet: a new run begins")
+        say(f"run folder {folder} does not exist yet: a new run begins")
     machine = fingerprint.collect(devices.describe())
     begin = time.monotonic()
     run_folder.make(folder)
     with lock_run(folder):
-        _say("compiling (a physics engine can take minutes)")
-        old = options.resume and (folder / run_folder.CONFIG).exists()
+        old = options.resume and (folder / run_folder_begin.CONFIG).exists()
+        long = config.task.startswith(("brax/", "playground/"))
+        say("compiling (a physics engine can take minutes)" if long else "compiling")
         run, changes = launch.prepare(
             config, folder, resume=old, machine=machine, acknowledged=options.acknowledge
         )
         for change in changes:
             _say(f"fingerprint: {change.key} was {change.a}, is {change.b}; {change.effect}")
-        _say(f"compiled in {time.monotonic() - begin:.1f} s")
+        say(f"compiled in {time.monotonic() - begin:.1f} s")
         try:
             _follow(run, options)
         except ConsistencyError:
-            _report(folder)
+            _report(folder, say)
             raise
         picture = curve.write(folder, f"{config.task}, seed {config.seed}")
-    _say(f"learning curve: {picture}")
+    say(f"learning curve: {picture}")
     chain = run.notary.chain
     print(f"chain {chain.head} bits {chain.bits} iterations {iterations(config)} verified")
     sys.stdout.flush()  # the run is done; who reads this need not wait for its page
-    _report(folder)
+    _report(folder, say)
     return 0
 
 
-def _report(folder: Path) -> None:
+def _report(folder: Path, say: Say) -> None:
     """Writes the page of the run; whatever goes wrong with it is a warning, for the run stands."""
     from rlkjax.report import page  # late: see `_train`
 
     try:
-        _say(f"report: {page.write(folder)}")
+        say(f"report: {page.write(folder)}")
     except Exception as error:
         _say(f"warning: no report.html ({error}); python -m rlkjax.report {folder} makes it")
 
@@ -191,6 +226,10 @@ def _follow(run: "Run", options: argparse.Namespace) -> None:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _nothing(text: str) -> None:
+    """What is said instead of progress with --quiet."""
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ check_in_force()       after it, before the first program is compiled
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rlkjax.errors import InputError, MachineError
 from rlkjax.platform import devices, xla_probe
@@ -130,6 +130,20 @@ def merge(pinned: Mapping[str, str], user: Mapping[str, str]) -> tuple[str, ...]
                 f"{pinned[name]!r}; remove it from XLA_FLAGS"
             )
     return tuple(f"--{name}={value}" for name, value in {**pinned, **user}.items())
+
+
+def not_pinned(words: Iterable[str], platform: str) -> tuple[str, ...]:
+    """The flags that native numerics does not pin: those that the user adds.
+
+    Args:
+      words: "--name=value", as `prepare` returns them.
+      platform: cpu, rocm or cuda.
+
+    Returns:
+      Those words.
+    """
+    pinned = native_flags(platform)
+    return tuple(word for word in words if word[2:].partition("=")[0] not in pinned)
 
 
 def prepare(platform: str, autotune: bool = False, threads: int | None = None) -> tuple[str, ...]:

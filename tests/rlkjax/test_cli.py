@@ -38,6 +38,15 @@ def test_an_error_is_one_line_and_a_status(
     assert captured.err.startswith("rlkjax: ") and captured.err.count("\n") == 1
 
 
+def test_a_command_that_is_broken_off_may_say_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cli.run(raising(KeyboardInterrupt()), [])
+    cli.run(raising(KeyboardInterrupt("go on with --resume")), [])
+    want = "rlkjax: broken off\nrlkjax: broken off; go on with --resume\n"
+    assert capsys.readouterr().err == want
+
+
 def test_a_slip_of_ours_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError, match="a slip"):
         cli.run(raising(ZeroDivisionError("a slip")), [])
@@ -49,7 +58,12 @@ def test_the_status_of_a_command_is_passed_on() -> None:
 
 def test_an_unknown_verb_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tarin"]) == 2
-    assert "got 'tarin', want one of train, verify" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "got 'tarin', want one of train, verify" in err and err.endswith(
+        "; did you mean train?\n"
+    )
+    assert cli.main(["zzz"]) == 2
+    assert capsys.readouterr().err.endswith("; see rlkjax --help\n")
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

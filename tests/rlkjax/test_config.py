@@ -93,7 +93,11 @@ def test_iterations_round_up() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("ppo: {learning_rte: 1e-3}", "ppo.learning_rte: unknown key; did you mean learning_rate?"),
+        (
+            "ppo: {learning_rte: 1e-3}",
+            r"ppo.learning_rte: unknown key; did you mean ppo\.learning_rate\?",
+        ),
+        ("total_step: 4", r"total_step: unknown key; did you mean total_steps\?"),
         ("num_envs: 4", "num_envs: unknown key here; it belongs at rollout.num_envs"),
         ("wholly_new: 4", "wholly_new: unknown key; the known ones are task, total_steps"),
         ('seed: "3"', 'seed: got "3", want an integer, at least 0 and at most 4294967295; remove'),
