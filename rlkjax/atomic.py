@@ -12,13 +12,14 @@ TEMPORARY = ".part"  # suffix of what is not finished; whoever finds one may rem
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+# What is there, and what should be.
 _MISPLACED = {
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
+    errno.ENOENT: "got no such file or folder, want one that exists",
+    errno.ENOTDIR: "got a file on the way there, want folders only",
+    errno.EISDIR: "got a folder, want a file",
+    errno.EEXIST: "got one that exists already, want a new name",
+    errno.ELOOP: "got links that lead in a circle, want a file or folder",
+    errno.ENAMETOOLONG: "got a name that is too long, want a shorter one",
 }
 
 
@@ -43,10 +44,12 @@ def explain(error: OSError, path: Path) -> RlkError:
             f"{path}: got no permission ({said}), want a place that can be read and written; "
             "choose another run folder or change its permissions"
         )
-    if error.errno in _MISPLACED:
+    if error.errno == errno.ENOENT and not path.parent.exists():
         return InputError(
-            f"{path}: got {said.lower()}, want a usable file or folder there; check the path"
+            f"{path}: got no folder {path.parent}, want one that exists; make it or check the path"
         )
+    if error.errno in _MISPLACED:
+        return InputError(f"{path}: {_MISPLACED[error.errno]}; check the path")
     return MachineError(
         f"{path}: got an input/output failure ({said}), want a working disk; "
         "check the device and resume"

@@ -162,6 +162,10 @@ def _new_key(name: str, out: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(out, flags, 0o600), "w", encoding="ascii") as file:
             file.write(secret + "\n")
+    except FileExistsError as error:
+        raise InputError(
+            f"--out: {out} exists, and a secret key is never overwritten; name another file"
+        ) from error
     except OSError as error:
         raise explain(error, out) from error
     write_file(out.with_name(out.name + ".pub"), f"{public}\n".encode())

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rlkjax.audit.verify import Report
 
 SHOWN = 20  # names of files that are listed
+# What runs and reports write that no digest covers, on purpose.
+DERIVED = {"alert.json", "learning_curve.svg", "lock", "report.html", "timing.jsonl"}
 
 
 def run_json(report: "Report", replayed: "Replayed | None") -> str:
@@ -50,7 +52,7 @@ def run_json(report: "Report", replayed: "Replayed | None") -> str:
 
 
 def run_text(report: "Report", replayed: "Replayed | None") -> str:
-    """Lines: each finding, what the replay says, what no digest covers, and the verdict.
+    """Lines: each finding, foreign files, what the replay says, and the verdict.
 
     Args:
       report: of the files.
@@ -62,11 +64,12 @@ def run_text(report: "Report", replayed: "Replayed | None") -> str:
     lines = [_finding(finding) for finding in report.findings]
     if report.halted is not None:
         lines.append(_halt(report.halted))
-    if report.uncovered:
-        names = [_printable(name) for name in report.uncovered[:SHOWN]]
-        more = len(report.uncovered) - SHOWN
+    foreign = [name for name in report.uncovered if name not in DERIVED]
+    if foreign:
+        names = [_printable(name) for name in foreign[:SHOWN]]
+        more = len(foreign) - SHOWN
         names += [f"and {more} more"] if more > 0 else []
-        lines.append(f"not covered by any digest: {', '.join(names)}")
+        lines.append(f"foreign files, in no digest: {', '.join(names)}")
     if replayed is not None:
         lines += _replayed(replayed)
     good = report.verified and (replayed is None or replayed.equal)

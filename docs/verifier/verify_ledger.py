@@ -116,9 +116,8 @@ class Run:
         elif "root" in record:
             self.bits = sha(self.bits, kind.encode(), b"\0", bytes.fromhex(record["root"]))
         own = [self.bits.hex(), len(self.records), self.head.hex()]
-        want(
-            [record[x] for x in ("bits", "index", "prev")] == own, what, "links to other than", own
-        )
+        stated = [record[x] for x in ("bits", "index", "prev")]
+        want(stated == own, what, "links to other than", own)
         self.records.append(record)
         self.head = sha(b"\0", line)
 
@@ -129,8 +128,7 @@ class Run:
         kinds = "".join(KINDS[x["kind"]][0] for x in self.records)
         want(re.fullmatch(ORDER, kinds), "kinds are not in order, or the run is not finished")
         if "iterations" in first:
-            good = kinds.count("u") == first["iterations"] and re.fullmatch(END, kinds)
-            want(good, "records are missing at the end")
+            want(kinds.count("u") == first["iterations"] and re.fullmatch(END, kinds), "end is cut")
         for at, x in enumerate(self.records):
             kind, what = x["kind"], f"record {at}"
             if "metrics" in x:
@@ -195,6 +193,8 @@ class Run:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit(print("usage: verify_ledger.py RUN, a run folder", file=sys.stderr) or 2)
     sys.tracebacklimit = 0  # the first fault in one line; exit status 1
     (run := Run(sys.argv[1])).check()
     print(f"chain {run.head.hex()} bits {run.bits.hex()} records {len(run.records)} verified")

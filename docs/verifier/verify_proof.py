@@ -96,5 +96,7 @@ def check(data):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit(print("usage: verify_proof.py FILE, a file of a proof", file=sys.stderr) or 2)
     sys.tracebacklimit = 0  # what is wrong in one line; exit status 1
     print(check(Path(sys.argv[1]).read_bytes()))

@@ -51,6 +51,10 @@ def record_proof(lines: Sequence[bytes], index: int) -> dict[str, Any]:
       ConsistencyError: the ledger is damaged.
     """
     head = heads.head_of(lines)
+    if not 0 <= index < len(lines):
+        raise InputError(
+            f"record: got {index}, want 0 to {len(lines) - 1}; the first record is number 0"
+        )
     leaves = [leaf_hash(line) for line in lines]
     path = proofs.inclusion_proof(leaves, index)
     return {

@@ -88,12 +88,14 @@ class _Walked(NamedTuple):
       end: where the ledger ends.
       tree: over its records.
       whole: whether every line could be read.
+      origin: which ledger it is, from its first line; empty where there is none.
       past: the heads that it had at the sizes that were asked for.
     """
 
     end: Chain
     tree: Frontier
     whole: bool
+    origin: str
     past: dict[int, Head]
 
 
@@ -113,6 +115,10 @@ def verify_run(folder: Path, *, chain: str | None = None, heads: Sequence[Truste
       InputError: the folder is no run folder, or one of a newer format.
     """
     folder = Path(folder)
+    if folder.is_file() and (folder.parent / LEDGER).is_file():
+        raise InputError(
+            f"run folder: got {folder}, a file, want a folder; give its folder, {folder.parent}"
+        )
     if not any((folder / name).is_file() for name in (LEDGER, CONFIG, FINGERPRINT)):
         raise InputError(
             f"run folder: got {folder}, want a folder that holds {LEDGER}; "
@@ -130,7 +136,8 @@ def verify_run(folder: Path, *, chain: str | None = None, heads: Sequence[Truste
         *_kept_watchers(folder, kept or Kept(), found),
     ]
     sizes = {each.head.size for each in heads}
-    end, tree, whole, past = _walk(_ledger(folder, found), sizes, order, [*watchers], found=found)
+    walked = _walk(_ledger(folder, found), sizes, order, [*watchers], found=found)
+    end, tree, whole = walked.end, walked.tree, walked.whole
     # A line that cannot be read breaks the order; its own finding says so already.
     if whole and end.count:
         found.add(order.end())
@@ -144,7 +151,7 @@ def verify_run(folder: Path, *, chain: str | None = None, heads: Sequence[Truste
     if chain is not None and chain != end.head:
         found.add([Finding(LEDGER, None, "chain at the end", chain, end.head)])
     for each in heads:
-        found.add(_check_head(each, past.get(each.head.size), end.count))
+        found.add(_check_head(each, walked))
     last = order.last
     halted = last if last.get("kind") == "halt" else None
     uncovered = tuple(_uncovered(folder, inputs.named))
@@ -176,16 +183,24 @@ def _walk(
         found.add(out_of_order if whole else ())
         for watcher in watchers:
             found.add(watcher.see(record))
-    return _Walked(end, tree, whole, past)
+    return _Walked(end, tree, whole, origin, past)
 
 
-def _check_head(trusted: Trusted, own: Head | None, count: int) -> list[Finding]:
+def _check_head(trusted: Trusted, walked: _Walked) -> list[Finding]:
     """Whether the ledger has, or had when it was shorter, a head that was kept elsewhere."""
     want = "a signature of every key"
     findings = [Finding(trusted.file, None, "signature", want, each) for each in trusted.problems]
+    if trusted.head.origin != walked.origin:
+        what = "the head belongs to another run, or record 0 was changed; ledger"
+        return [
+            Finding(trusted.file, None, what, walked.origin or "none", trusted.head.origin),
+            *findings,
+        ]
+    own = walked.past.get(trusted.head.size)
     if own is None:
         want = f"{trusted.head.size}, as {trusted.file} says"
-        return [*findings, Finding(LEDGER, None, "number of records", want, str(count))]
+        got = str(walked.end.count)
+        return [*findings, Finding(LEDGER, None, "number of records", want, got)]
     return findings + [
         Finding(LEDGER, None, f"{key} of the first {own.size} records", str(a), str(b))
         for key, a, b in zip(Head._fields, trusted.head, own, strict=True)

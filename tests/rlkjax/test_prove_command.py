@@ -56,8 +56,8 @@ def test_an_older_head(capfdbinary):
         (["a", "--leaf", "obs,0"], "--iteration: got nothing, want the iteration of the rollout"),
         (["a", "--new-key", "n", "--out", "b"], "RUN: got a, want it only with a head or a proof"),
         (["--new-key", "n"], "--out: got nothing, want the file of the new secret key"),
-        ([str(GOLDEN), "--record", "12"], "index: got 12, want 0 to 11"),
-        ([str(GOLDEN), "--record", "-1"], "index: got -1, want 0 to 11"),
+        ([str(GOLDEN), "--record", "12"], "record: got 12, want 0 to 11"),
+        ([str(GOLDEN), "--record", "-1"], "record: got -1, want 0 to 11"),
         ([str(GOLDEN), "--consistency", "13"], "size: got 13 of 12 records, want 1 or more"),
         ([str(GOLDEN), "--consistency", "0"], "size: got 0 of 0 records"),
         ([str(GOLDEN), "--head", "--size", "-1"], "size: got -1 of 0 records"),
@@ -65,7 +65,10 @@ def test_an_older_head(capfdbinary):
         ([str(GOLDEN), "--leaf", "o,x", "--iteration", "0"], "--leaf: got 'o,x', want FIELD,T"),
         ([str(GOLDEN), "--leaf", "o,1", "--iteration", "0"], "--leaf: got o,1, want one of action"),
         ([str(GOLDEN), "--head", "--cosign", "none"], "none: got no such file"),
-        ([str(GOLDEN), "--head", "--out", "none/x"], "none/x: got no such file or directory"),
+        (
+            [str(GOLDEN), "--head", "--out", "none/x"],
+            "none/x: got no folder none, want one that exists",
+        ),
     ],
 )
 def test_wrong_use(arguments, match):
@@ -105,7 +108,7 @@ def test_a_secret_key_is_for_its_owner_and_never_overwritten(tmp_path, capsys):
     assert capsys.readouterr().out == (tmp_path / "key.pub").read_text()
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     secret = out.read_text()
-    with pytest.raises(InputError, match="key: got file exists"):
+    with pytest.raises(InputError, match="key exists, and a secret key is never overwritten"):
         prove.main(["--new-key", "example.com/training", "--out", str(out)])
     assert out.read_text() == secret
 

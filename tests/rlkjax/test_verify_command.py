@@ -90,6 +90,12 @@ def test_no_run_folder(tmp_path, capsys):
     assert err.startswith(f"rlkjax: run folder: got {tmp_path}, want a folder that holds")
 
 
+def test_a_file_of_a_run_is_no_run_folder(run, capsys):
+    assert cli.run(verify.main, [str(run / "ledger.jsonl")]) == 2
+    want = f"got {run / 'ledger.jsonl'}, a file, want a folder; give its folder, {run}\n"
+    assert capsys.readouterr().err == f"rlkjax: run folder: {want}"
+
+
 @pytest.mark.parametrize("arguments", [["a", "b"], ["a", "--jso"], ["a", "--platform", "tpu"]])
 def test_wrong_use(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
@@ -135,6 +141,18 @@ def test_a_head_from_elsewhere(run, tmp_path, capsys):
     assert verify.main([str(run), "--head", str(other)]) == 1
     want = f"ledger.jsonl: chain of the first 12 records: expected 1{VECTORS['chain'][1:]}, got 0"
     assert want in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("size", ["12", "99"])
+def test_the_head_of_another_run_is_said_to_be_one(size, run, tmp_path, capsys):
+    origin, _, *rest = (PROOFS / "head.txt").read_text().split("\n")
+    other = origin[:-64] + 64 * "0"
+    (tmp_path / "other").write_text("\n".join([other, size, *rest]))
+    assert verify.main([str(run), "--head", str(tmp_path / "other")]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    said = "the head belongs to another run, or record 0 was changed; ledger"
+    assert first == f"{tmp_path / 'other'}: {said}: expected {origin}, got {other}"
+    assert last.endswith("NOT verified")
 
 
 def test_a_ledger_that_was_cut_is_told_by_an_older_head(run, capsys):

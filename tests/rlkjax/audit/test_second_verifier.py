@@ -71,6 +71,16 @@ def test_a_fault_is_one_line_and_exit_status_1(run):
     assert ran.stderr == "ValueError: config.json is another\n"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("arguments", [[], ["none"], [".", "."]])
+def test_wrong_use_is_a_usage_line_and_exit_status_2(path, arguments, tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-S", path, *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert ran.stderr.startswith(f"usage: {path.name} ")
+
+
 def test_they_agree_on_flipped_bits_of_every_file(run, second):
     for path in sorted(path for path in run.rglob("*") if path.is_file()):
         data = path.read_bytes()

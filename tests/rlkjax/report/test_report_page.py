@@ -274,7 +274,8 @@ def test_the_command_refuses_what_is_no_run(tmp_path, capsys):
 
 def test_a_place_that_cannot_be_written(run, tmp_path, capsys):
     assert cli.main(["report", str(run), "--out", str(tmp_path / "none" / "page.html")]) == 2
-    assert "want a usable file or folder there" in capsys.readouterr().err
+    want = f"got no folder {tmp_path / 'none'}, want one that exists; make it or check the path"
+    assert want in capsys.readouterr().err
 
 
 def test_readable_config_is_one_line_a_key(run):
