@@ -2,6 +2,7 @@
 a replay showed. A class is stated as certain only where the evidence leaves no other.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,6 +18,8 @@ STEP_ORDER = (
     *("obs", "value", "action", "log_prob"),
     *("next_obs", "reward", "terminated", "truncated"),
 )
+# What the train state holds of a setting as it is: it comes last, as it shows nothing of training.
+SETTINGS_HELD = "learning_rate/"
 
 _THREADS = (
     "cpu.threads",
@@ -39,6 +42,26 @@ _PROGRAM = ("package.rlkjax", "package.brax", "package.mujoco", "package.playgro
 _PROGRAM_TOO = ("package.flax", "package.optax", "package.chex")
 
 Replayed = Literal["equal", "differs", "not run"]
+
+
+def order(stage: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The buffers of a stage in the order in which a difference of theirs is named.
+
+    Args:
+      stage: of the buffers.
+      names: of the buffers.
+
+    Returns:
+      Those whose place is known: of a step, as it makes them; of a new train state, the policy
+      first, and a setting that it holds last.
+    """
+    if stage != "update":
+        return STEP_ORDER
+
+    def rank(name: str) -> tuple[bool, bool, str]:
+        return name.startswith(SETTINGS_HELD), not name.startswith("policy/"), name
+
+    return tuple(sorted(names, key=rank))
 
 
 class Suspect(NamedTuple):

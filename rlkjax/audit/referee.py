@@ -23,12 +23,17 @@ from rlkjax.audit.pairing import END, Parting, Record, Step
 from rlkjax.errors import ConsistencyError, InputError
 
 TAIL = 1 << 16
-NOT_KEPT = (
-    "the buffers of this stage were not kept by both runs, so the ledgers lead no further; run "
-    "with --replay to compute them again (audit.keep_segments keeps those of rollouts)"
-)
+# Why the files lead no further than the stage, by stage; `NEVER_KEPT` for all others.
+NOT_KEPT = {
+    "rollout": "the segment of this rollout was not kept by both runs (audit.keep_segments: all "
+    "keeps it)",
+    "update": "the train state after this update was not kept by both runs (checkpoint.every and "
+    "checkpoint.keep say which are)",
+}
+NEVER_KEPT = "no run keeps the buffers of stage {stage}, only their root"
+REPLAY = "so the ledgers lead no further; run with --replay to compute them again"
 NOT_REPEATED = (
-    "the buffers of this stage were not kept, and not both runs can be repeated here, so the "
+    "not both runs have the buffers of this stage in a file or can be repeated here, so the "
     "element cannot be told"
 )
 
@@ -276,7 +281,8 @@ def _kept(folder: Path, step: Step, stage: str) -> Fields | None:
 
 def _element(a: Fields | None, b: Fields | None, stage: str) -> _Found:
     if a is None or b is None:
-        return _Found(notes=(NOT_KEPT,))
+        missing = NOT_KEPT.get(stage, NEVER_KEPT.format(stage=stage))
+        return _Found(notes=(f"{missing}, {REPLAY}",))
     odd = sorted(set(a) ^ set(b))
     if odd:
         return _Found(Place(odd[0]), notes=(f"one run alone has the buffers {', '.join(odd)}",))
@@ -285,5 +291,5 @@ def _element(a: Fields | None, b: Fields | None, stage: str) -> _Found:
             shapes = " and ".join(f"{each[name].dtype}{list(each[name].shape)}" for each in (a, b))
             return _Found(Place(name), notes=(f"buffer {name} is {shapes} in A and B",))
     timed = stage in ("rollout", "rescore", "advantages")
-    place = first_of(a, b, causes.STEP_ORDER, timed=timed)
+    place = first_of(a, b, causes.order(stage, a), timed=timed)
     return _Found(place, kept.moved(a, b) if stage == "rollout" and place else "")

@@ -25,6 +25,10 @@ UNFOUND = (
     "evaluated operation by operation the two sides give equal bits: the difference comes from how "
     "the compiler joins the operations of this stage"
 )
+UNFOUND_EXACT = (
+    "evaluated operation by operation the two sides give equal bits, and exact numerics leaves a "
+    "compiler nothing to join: no operation of this stage is to blame"
+)
 
 
 def hear(folders: Folders, iteration: int, stage: str) -> Recomputed:
@@ -95,25 +99,28 @@ def _operation(
     if place is not None and place.buffer.startswith(MADE) and answers[0].start == iteration == 0:
         # What no record holds, such as the state of the environments, was made by init.
         seeds = [[np.asarray(answer.seed, np.uint32)] for answer in answers]
-        operation, notes = _walk(witnesses, "init", (seeds[0], seeds[1]))
-        return operation, [f"{place.buffer} differs already after init", *notes]
+        operation = _walk(witnesses, "init", (seeds[0], seeds[1]))
+        if operation is not None:
+            return operation, [f"{place.buffer} differs already after init"]
     if place is not None:
         text = f"the stage's inputs differ already, in {place.buffer}"
         return None, [f"{text}: no operation is to blame before that"]
     if all(_equal(answers[0].fields[name], answers[1].fields[name]) for name in answers[0].fields):
         return None, ["computed again here, both runs give the same bits at this stage"]
-    return _walk(witnesses, stage, (list(a.values()), list(b.values())))
+    operation = _walk(witnesses, stage, (list(a.values()), list(b.values())))
+    if operation is not None:
+        return operation, []
+    return None, [UNFOUND_EXACT if all(answer.exact for answer in answers) else UNFOUND]
 
 
-def _walk(
-    witnesses: list[Witness], stage: str, inputs: tuple[Values, Values]
-) -> tuple[Operation | None, list[str]]:
+def _walk(witnesses: list[Witness], stage: str, inputs: tuple[Values, Values]) -> Operation | None:
+    """The first operation of a stage that differs, if it shows operation by operation."""
     for apart in (False, True):
         sides = [Asked(witness, stage, apart) for witness in witnesses]
         found = walk(sides[0], sides[1], inputs)
         if found is not None:
-            return describe(found), []
-    return None, [UNFOUND]
+            return describe(found)
+    return None
 
 
 def _equal(a: Any, b: Any) -> bool:

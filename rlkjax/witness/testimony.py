@@ -44,6 +44,7 @@ class Testimony(NamedTuple):
       fields: buffers of the stage.
       inputs: arguments of the stage by path.
       seed: of the run.
+      exact: whether its bits are there by definition.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Testimony(NamedTuple):
     fields: Fields
     inputs: Fields
     seed: int
+    exact: bool
 
 
 class Bench:
@@ -101,14 +103,15 @@ def _compute(
     folder: Path, config: Config, programs: Programs, iteration: int, stage: str
 ) -> tuple[Testimony, tuple[Any, ...]]:
     recorded = _records(folder, iteration)
-    stages = programs.stages
+    stages, exact = programs.stages, config.numerics == "exact"
     if stage == "init":
         train, _ = stages.init(jnp.uint32(config.seed))
         policy = tap.fields(train.policy)
         root = state_roots(tap.fields(train), 0)[1]
         given = (jnp.uint32(config.seed),)
         same = root == recorded["rollout"].get(iteration, {}).get("policy")
-        return Testimony(0, None, same, policy, _named(stage, given), config.seed), given
+        inputs = _named(stage, given)
+        return Testimony(0, None, same, policy, inputs, config.seed, exact), given
     train, world, begin = _start(folder, config, programs, iteration)
     departed = None
     for number in range(begin, iteration):
@@ -118,7 +121,8 @@ def _compute(
             departed = number
     given, fields = _stage_of(stages, train, world, iteration, stage)
     same = _root(fields, iteration, stage) == recorded[stage].get(iteration, {}).get("root")
-    return Testimony(begin, departed, same, fields, _named(stage, given), config.seed), given
+    inputs = _named(stage, given)
+    return Testimony(begin, departed, same, fields, inputs, config.seed, exact), given
 
 
 def _named(stage: str, given: tuple[Any, ...]) -> Fields:

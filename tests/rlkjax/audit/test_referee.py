@@ -25,8 +25,9 @@ def pair(tmp_path):
 
     def build(*change, both=None, **changes):
         folders = [tmp_path / f"{name}{next(made)}" for name in "ab"]
-        make_run(folders[0], **(both or {}))
-        make_run(folders[1], *change, **(both or {}), **changes)
+        both = both or {}
+        make_run(folders[0], **both)
+        make_run(folders[1], **{**both, **({"change": change[0]} if change else {}), **changes})
         return compare_runs(*folders)
 
     return build
@@ -101,16 +102,42 @@ def test_a_tensor_of_the_new_state_is_named_from_the_checkpoints(pair):
     assert where(found) == (2, "update", "optimizer/mu/kernel", None, None, (2, 1))
 
 
+def test_a_parameter_that_moved_is_named_before_the_learning_rate_that_moved_it(pair):
+    def rated(rate, step=0):
+        def change(stage, iteration, fields):
+            if stage == "update":
+                fields["learning_rate/initial"] = np.full((), rate, np.float32)
+                fields["policy/params/kernel"].view(np.uint32)[1, 0] += step
+                fields["optimizer/mu/kernel"].view(np.uint32)[0, 0] += step
+
+        return change
+
+    found = pair(rated(0.5, step=1), both={"change": rated(0.25)})
+    assert where(found) == (0, "update", "policy/params/kernel", None, None, (1, 0))
+    found = pair(rated(0.5), both={"change": rated(0.25)})
+    assert where(found) == (0, "update", "learning_rate/initial", None, None, ())
+
+
 def test_without_kept_buffers_the_stage_is_as_deep_as_it_goes(pair):
     found = pair(one_more_ulp("rollout", 1, "reward", (2, 3)), both={"keep": "none"})
     assert (found.iteration, found.stage, found.place) == (1, "rollout", None)
     assert found.cause.kind == "unknown"
-    assert "were not kept by both runs" in found.notes[0] and "--replay" in found.notes[0]
+    assert "was not kept by both runs (audit.keep_segments: all" in found.notes[0]
+    assert "run with --replay" in found.notes[0]
+    found = pair(one_more_ulp("update", 1, "optimizer/mu/kernel", (0, 0)), both={"keep": "none"})
+    assert (
+        found.stage == "update"
+        and "was not kept by both runs (checkpoint.every" in (found.notes[0])
+    )
 
 
 def test_advantages_are_never_kept(pair):
     found = pair(one_more_ulp("advantages", 1, "advantage", (0, 0)))
     assert (found.iteration, found.stage, found.place) == (1, "advantages", None)
+    assert found.notes == (
+        "no run keeps the buffers of stage advantages, only their root, so the ledgers lead no "
+        "further; run with --replay to compute them again",
+    )
 
 
 def test_a_seed(pair):

@@ -34,10 +34,10 @@ class FakeWitness:
         pass
 
 
-def answer(value=2.0, *, repeats=True, departed=None, inputs=None, start=0):
+def answer(value=2.0, *, repeats=True, departed=None, inputs=None, start=0, exact=False):
     fields = {"value": np.full((1, 1), value, F32)}
     given = {"policy/kernel": X} if inputs is None else inputs
-    return testimony.Testimony(start, departed, repeats, fields, given, 7)
+    return testimony.Testimony(start, departed, repeats, fields, given, 7, exact)
 
 
 @pytest.fixture
@@ -106,3 +106,26 @@ def test_inputs_of_other_shapes_are_not_compared(hear):
 def test_a_difference_that_shows_in_no_operation_is_said_to_be_fused(hear):
     found = hear(FakeWitness(answer()), FakeWitness(answer(2.5)))
     assert found.operation is None and hearing.UNFOUND in found.notes
+
+
+def test_a_setting_that_init_only_passes_on_is_an_input_and_no_operation(hear):
+    def start(rate):
+        # What init makes by operations is equal; the rate is a constant of its program.
+        return FakeWitness(
+            answer(rate, inputs={"train/learning_rate/initial": np.full((), rate, F32)}),
+            init=lambda seed: (seed + 1, F32(rate)),
+        )
+
+    found = hear(start(0.5), start(0.25))
+    assert found.operation is None
+    assert found.notes[2:] == (
+        "the stage's inputs differ already, in train/learning_rate/initial: no operation is to "
+        "blame before that",
+    )
+
+
+def test_exact_runs_are_never_said_to_be_fused(hear):
+    found = hear(FakeWitness(answer(exact=True)), FakeWitness(answer(2.5, exact=True)))
+    assert found.operation is None and found.notes[2:] == (hearing.UNFOUND_EXACT,)
+    found = hear(FakeWitness(answer(exact=True)), FakeWitness(answer(2.5)))
+    assert found.notes[2:] == (hearing.UNFOUND,)
