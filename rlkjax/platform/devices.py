@@ -59,7 +59,8 @@ def require_plugin(platform: str) -> None:
     if not _has_plugin(platform):
         raise MachineError(
             f"platform: asked for {platform}, but no plugin for it is installed (found "
-            f"{versions_line()}); install rlkjax[{platform}], or set platform: cpu"
+            f"{versions_line()}); run .venv/bin/pip install -e '.[{platform}]' in this project's "
+            "folder, or set platform: cpu"
         )
 
 
