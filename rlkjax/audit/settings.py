@@ -137,7 +137,7 @@ def _text(flat: Mapping[str, Any], key: str) -> str:
     if isinstance(value, str) and value.lstrip("-").startswith("0x"):
         try:
             return repr(float.fromhex(value))
-        except ValueError:
+        except (ValueError, OverflowError):  # no number, or none that a float64 holds
             return value
     return str(value)
 

@@ -92,6 +92,12 @@ def test_keys_are_compared_flat_and_floats_read_as_numbers():
     ]
 
 
+@pytest.mark.parametrize("text", ["0x1p99999", "-0x1p99999", "0x", "0x1pz"])
+def test_a_text_that_is_no_float_is_shown_as_it_is(text):
+    (entry,) = config_entries({"task": text}, {"task": "0x1p-1"})
+    assert (entry.a, entry.b) == (text, "0.5")
+
+
 def test_entries_of_a_fingerprint_have_their_kind():
     kinds = {"package.jax": "versions", "python.version": "versions", "xla.flags": "flags"}
     kinds |= {"environment.NCCL_DEBUG": "flags", "cpu.model": "fingerprint"}
