@@ -4,7 +4,24 @@ from typing import Any
 
 from rlkjax.audit import note as notes
 from rlkjax.audit.note import Key, Note, Signature
-from rlkjax.errors import ConsistencyError, MachineError
+from rlkjax.errors import ConsistencyError, InputError, MachineError
+
+# The y coordinates of all points whose order divides 8, in both spellings where there are two; the
+# sign of x, the top bit of the last byte, is left out. For a key of one of these, anyone can make
+# signatures. Source: RFC 8032, section 5.1.3, for the encoding; Chalkias, Garillot and Nikolaenko,
+# "Taming the many EdDSAs" (2020), table 1, for the points.
+_SMALL_ORDER = frozenset(
+    bytes.fromhex(text)
+    for text in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    )
+)
 
 
 def new_key(name: str) -> tuple[str, str]:
@@ -69,8 +86,14 @@ def problem(note: Note, key: Key) -> str | None:
       None where every signature of the key is good and there is one; else a clause.
 
     Raises:
+      InputError: a key for which anyone can sign.
       MachineError: the extra is not installed.
     """
+    if bytes([*key.data[:-1], key.data[-1] & 0x7F]) in _SMALL_ORDER:
+        raise InputError(
+            f"key {key.name}: got a point of small order, for which anyone can make signatures, "
+            "want a key that was made from a secret; ask its holder for the right file"
+        )
     ed25519, wrong_signature = _library()
     own = [each for each in note.signatures if each[:2] == (key.name, key.key_id)]
     if not own:

@@ -185,3 +185,35 @@ def test_a_head_is_the_text_of_a_checkpoint_of_other_logs(text):
     assert " " not in origin and "+" not in origin
     assert (size, len(root), len(extensions)) == ("12", 44, 2)
     assert isinstance(heads.parse(text, "head"), Head)
+
+
+def test_anyone_signs_for_a_key_of_small_order_so_it_is_refused():
+    """For the neutral point A, S = 0 and R = A fit every text: [0]B = R + [k]A."""
+    neutral = b"\1" + bytes(31)
+    for y in sorted(sign._SMALL_ORDER):
+        for top in (0, 0x80):
+            data = bytes([*y[:-1], y[-1] | top])
+            key = notes.Key("x", notes.key_id("x", data), data)
+            forged = notes.Signature("x", key.key_id, neutral + bytes(32))
+            with pytest.raises(InputError, match="key x: got a point of small order"):
+                sign.problem(Note(TEXT, (forged,)), key)
+
+
+def test_the_list_of_points_of_small_order_is_whole():
+    """The curve has cofactor 8: one point each of order 1 and 2, two of order 4, four of order 8.
+
+    Multiplied by 8 each gives the neutral point. y of 0, 1, -1 and of order 8 (two, each for two x)
+    are five; 0 and 1 have a second spelling below 2^255, as p and p + 1.
+    """
+    p = 2**255 - 19
+    d = -121665 * pow(121666, -1, p) % p
+    numbers = {int.from_bytes(y, "little") for y in sign._SMALL_ORDER}
+    assert len(numbers) == 7 and {n for n in numbers if n >= p} == {p, p + 1}
+    for y in numbers:
+        square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p  # x^2, from -x^2+y^2 = 1+d x^2 y^2
+        assert square == 0 or pow(square, (p - 1) // 2, p) == 1
+        for _ in range(3):  # of a double: y' = (y^2 + x^2) / (2 + x^2 - y^2), x' = 2xy / (y^2-x^2)
+            up, down = (y * y + square) % p, (2 + square - y * y) % p
+            new = 4 * square * y * y * pow((y * y - square) ** 2, -1, p) % p
+            y, square = up * pow(down, -1, p) % p, new
+        assert (y, square) == (1, 0)
