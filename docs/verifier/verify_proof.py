@@ -36,11 +36,12 @@ def digests(path):
 
 
 def head(text):
-    """Origin, size and root of a head."""
+    """Origin, size, root, chain and bits of a head."""
     pattern = r"(rlkjax-ledger/1/[0-9a-f]{64})\n([1-9][0-9]*)\n(.{44})\n"
-    found = re.fullmatch(pattern + r"chain [0-9a-f]{64}\nbits [0-9a-f]{64}\n", text, re.ASCII)
+    pattern += r"chain ([0-9a-f]{64})\nbits ([0-9a-f]{64})\n"
+    found = re.fullmatch(pattern, text, re.ASCII)
     want(found, "a text that is no head")
-    return found[1], int(found[2]), base64.b64decode(found[3], validate=True)
+    return found[1], int(found[2]), base64.b64decode(found[3], validate=True), found[4], found[5]
 
 
 def included(digest, index, size, path):
@@ -75,16 +76,20 @@ def check(data):
     kind = proof["kind"]
     want(proof["format"] == "rlkjax-proof/1" and sorted(proof) == KEYS[kind], "another format")
     if kind == "consistency":
-        (origin, old, first), (other, new, second) = map(head, proof["heads"])
+        (origin, old, first, *_), (other, new, second, *_) = map(head, proof["heads"])
         want(origin == other and old <= new, "heads of two ledgers")
         roots = consistent(old, new, digests(proof["path"]), first)
         want(roots == (first, second), "the path does not lead to the heads")
         return f"{new} records begin with the {old} of the older head"
-    (_, size, root), own = head(proof["head"]), proof["record"]
+    (origin, size, root, *end), own = head(proof["head"]), proof["record"]
     line, path, leaf = own["line"].encode("ascii"), digests(own["path"]), proof.get("leaf")
     want(sorted(own) == RECORD and sorted(leaf or LEAF) == LEAF, "other keys")
     found, record = included(sha(b"\0", line), own["index"], size, path), canonical(line)
     want(found == root and record["index"] == own["index"], "the record does not lead to the head")
+    name = sha(b"\0", line).hex()
+    want(record["index"] or origin.endswith("/" + name), "the head has another first record")
+    good = record["index"] < size - 1 or end == [name, record["bits"]]
+    want(good, "the head has another last record")
     if kind == "leaf":
         canonical(leaf["header"].encode("ascii"))
         want(re.fullmatch("([0-9a-f]{2})*", leaf["bytes"]), "bytes that are no hex digits")

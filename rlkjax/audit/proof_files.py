@@ -151,6 +151,7 @@ def _check_inclusion(proof: Mapping[str, Any], what: str) -> Proved:
     record = parse(line.encode())
     if record["index"] != index:
         raise ConsistencyError(f"{what}: got record {record['index']} as record {index}")
+    _tie(head, index, leaf.hex(), record["bits"], what=what)
     where = f", iteration {record['iteration']}" if "iteration" in record else ""
     sentence = f"record {index} ({record['kind']}{where}) is in the ledger of {head.size} records"
     if proof["kind"] == "record":
@@ -158,14 +159,30 @@ def _check_inclusion(proof: Mapping[str, Any], what: str) -> Proved:
     return Proved((sentence, _check_leaf(proof["leaf"], record, what)), (head,))
 
 
+def _tie(head: Head, index: int, leaf: str, bits: str, *, what: str) -> None:
+    """What a head repeats of its first and its last record, where one of them is proved."""
+    stated, own = [], []
+    if index == 0:
+        stated, own = [head.origin.removeprefix(heads.ORIGIN)], [leaf]
+    if index == head.size - 1:
+        stated, own = [*stated, head.chain, head.bits], [*own, leaf, bits]
+    if stated != own:
+        raise ConsistencyError(
+            f"{what}: got a head whose origin, chain or bits are not those of record {index}, want "
+            "the head as it was made; the head was changed, or is of another ledger"
+        )
+
+
 def _check_leaf(leaf: Any, record: Mapping[str, Any], what: str) -> str:
     _exactly(leaf, _LEAF_KEYS, f"{what}, leaf")
-    path, index = _path(leaf["path"], what), leaf["index"]
-    header = parse_canonical(str(leaf["header"]).encode(), f"{what}, header")
+    path, index, text = _path(leaf["path"], what), leaf["index"], leaf["header"]
+    if not isinstance(text, str) or not text.isascii():
+        raise InputError(f"{what}: got a leaf without a header in ASCII, want canonical JSON")
+    header = parse_canonical(text.encode(), f"{what}, header")
     data = _bytes(leaf["bytes"], what)
     if record["kind"] != "rollout" or not is_count(index):
         raise InputError(f"{what}: got a leaf of a {record['kind']} record, want one of a rollout")
-    digest = leaf_hash(leaf["header"].encode() + data)
+    digest = leaf_hash(text.encode() + data)
     trusted = bytes.fromhex(record["root"])
     if not proofs.verify_inclusion(digest, index, record["leaves"], proof=path, root=trusted):
         raise ConsistencyError(

@@ -172,3 +172,27 @@ def test_a_proof_is_checked_by_the_standard_library_alone(golden, kind):
     )
     assert ran.stderr.strip() in ("['__main__', 'rlkjax', 'vimejax']", "['rlkjax', 'vimejax']")
     assert "proved against the head of" in ran.stdout
+
+
+@pytest.mark.parametrize("header", ["\ud800", "é", 7])
+def test_a_header_that_is_no_ascii_text_is_wrong_use(proofs, header):
+    proof = json.loads(proofs["leaf"])
+    proof["leaf"]["header"] = header
+    with pytest.raises(InputError, match="got a leaf without a header in ASCII"):
+        check(canonical_json(proof), "proof")
+
+
+@pytest.mark.parametrize(("index", "lines_of_head"), [(0, [0]), (11, [3, 4]), (5, [])])
+def test_a_head_repeats_its_first_and_its_last_record(lines, index, lines_of_head):
+    """Record 0 is tied to the origin, record 11 of 12 to chain and bits, the others to none."""
+    proof = proof_files.record_proof(lines, index)
+    text = proof["head"].split("\n")
+    for number in (0, 3, 4):
+        end = "1" if text[number][-1] == "0" else "0"
+        other = [*text[:number], text[number][:-1] + end, *text[number + 1 :]]
+        spoiled = canonical_json({**proof, "head": "\n".join(other)})
+        if number in lines_of_head:
+            with pytest.raises(ConsistencyError, match=f"are not those of record {index}"):
+                check(spoiled, "proof")
+        else:
+            check(spoiled, "proof")

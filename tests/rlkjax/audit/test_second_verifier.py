@@ -134,6 +134,19 @@ def test_they_agree_on_proofs(golden):
             assert passes(module.check, spoiled) == passes(ours, spoiled), (path.name, place)
 
 
+def test_they_agree_on_what_a_head_repeats_of_its_records(lines):
+    module = load("verify_proof")
+    for index in (0, 5, 11):
+        proof = proof_files.record_proof(lines, index)
+        text = proof["head"].split("\n")
+        for number in (0, 3, 4):
+            end = "1" if text[number][-1] == "0" else "0"
+            other = [*text[:number], text[number][:-1] + end, *text[number + 1 :]]
+            spoiled = proof_files.as_bytes({**proof, "head": "\n".join(other)})
+            tied = number == 0 if index == 0 else index == 11 and number > 0
+            assert passes(module.check, spoiled) == passes(ours, spoiled) == (not tied)
+
+
 def ours(data):
     return proof_files.check(data, "proof")
 
