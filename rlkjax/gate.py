@@ -26,8 +26,9 @@ def parser() -> argparse.ArgumentParser:
         description="check runs every config of a folder and compares its bits head with the one "
         "stored; a head that has moved fails, with what has changed since. accept stores the heads "
         "of now, with a reason.",
-        epilog="exit status: 0 equal, or no head for this machine; 1 a head has moved, is missing, "
-        "or a run failed; 2 wrong use; 3 no such platform",
+        epilog="The standard set takes 2 to 4 minutes on 2 cores; a line on stderr says when each "
+        "run has ended. Exit status: 0 equal, or no head for this machine; 1 a head has moved, is "
+        "missing, or a run failed; 2 wrong use; 3 no such platform.",
         allow_abbrev=False,
     )
     made.add_argument("action", choices=["check", "accept"], help="compare heads, or store them")

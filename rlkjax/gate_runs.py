@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -86,23 +87,51 @@ def run(planned: Mapping[tuple[str, str], Config]) -> list[Made]:
 
 
 def _ask(group: Mapping[tuple[str, str], Config]) -> list[Made]:
-    """Has one process run one group."""
+    """Has one process run one group; says on stderr when each of its runs ends."""
     question = [[name, canonical_config(config).decode()] for (name, _), config in group.items()]
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-m", "rlkjax.gate_runs"],
-        input=json.dumps(question),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("rlkjax: ")
-        kind = InputError if done.returncode == InputError.exit_status else MachineError
-        raise kind(f"gate: {last} (a process ended with {done.returncode})")
-    sys.stderr.write(done.stderr)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return [Made(**json.loads(line)) for line in lines]
+    # Files, not pipes: nobody need read or write them while the answers come.
+    with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as said:
+        json.dump(question, asked)
+        asked.seek(0)
+        with subprocess.Popen(
+            [sys.executable, "-m", "rlkjax.gate_runs"],
+            stdin=asked,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            text=True,
+        ) as process:
+            made = list(answers(process.stdout or ()))
+        said.seek(0)
+        errors = said.read()
+    if process.returncode != 0:
+        last = (errors.strip().splitlines() or ["no message"])[-1].removeprefix("rlkjax: ")
+        kind = InputError if process.returncode == InputError.exit_status else MachineError
+        raise kind(f"gate: {last} (a process ended with {process.returncode})")
+    sys.stderr.write(errors)
+    return made
+
+
+def answers(lines: Iterable[str]) -> Iterator[Made]:
+    """Reads answers as they come, and says on stderr how many seconds each was waited for.
+
+    Args:
+      lines: what a process of `answer` prints; a line that is no JSON object is passed over.
+
+    Yields:
+      What came out.
+    """
+    began = time.monotonic()
+    for line in lines:
+        if not line.startswith("{"):
+            continue
+        made = Made(**json.loads(line))
+        seconds, began = time.monotonic() - began, time.monotonic()
+        end = "failed" if made.failure else "ended"
+        told = f"gate: {made.name} {made.numerics} {end} after {seconds:.0f} s"
+        print(told, file=sys.stderr, flush=True)
+        yield made
 
 
 def answer(question: Sequence[Sequence[str]]) -> None:

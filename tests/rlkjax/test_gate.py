@@ -255,6 +255,17 @@ def test_a_part_of_the_standard_set_has_its_stored_heads(capsys) -> None:
     out, err = capsys.readouterr()
     assert status == 0, out + err
     assert re.search(r"^equal    endings exact [0-9a-f]{12}$", out, re.MULTILINE)
+    assert re.search(r"^gate: endings exact ended after \d+ s$", err, re.MULTILINE)
+
+
+def test_each_run_is_told_when_it_ends_and_not_at_the_end_of_all(capsys) -> None:
+    failed = made("", failure="halted")
+    lines = [json.dumps(made(OLD, "exact")._asdict()), "noise", json.dumps(failed._asdict())]
+    coming = gate_runs.answers(iter(lines))
+    assert next(coming) == made(OLD, "exact")
+    assert capsys.readouterr().err == "gate: run exact ended after 0 s\n"
+    assert list(coming) == [failed]
+    assert capsys.readouterr().err == "gate: run native failed after 0 s\n"
 
 
 @pytest.mark.slow
