@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from rlkjax.exact.grid import across, power, to_grid
-from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow, widen
+from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow_sum, widen
 
 Array = jax.Array
 
@@ -48,7 +48,7 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
         whole = lax.convert_element_type(grid / unit, I64)
         exact = rounded(lax.reduce_sum(whole, axes)) * jnp.squeeze(unit, axes)
         total = jnp.where(jnp.isfinite(total), exact, total)
-    return narrow(total, opaque)
+    return narrow_sum(total, opaque)
 
 
 def empty_sum(shape: Sequence[int], opaque: Opaque) -> Array:
@@ -74,7 +74,7 @@ def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Arr
       float32, shape of x.
     """
     grid = to_grid(x, power(x, (axis,)), SUM_BITS, opaque)
-    return narrow(lax.cumsum(grid, axis, reverse), opaque)
+    return narrow_sum(lax.cumsum(grid, axis, reverse), opaque)
 
 
 def moved_size(x: Array, axes: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -16,7 +17,18 @@ from rlkjax.exact.errors import (
 )
 from rlkjax.exact.interpret import ALLOWED, refuse_dtype
 
+# Whether a program is being traced for exact or its reference.
+TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
 WIDE = "Explicitly requested dtype (float64|complex128)"
+
+
+def refuse_nesting(fn: Callable[..., Any]) -> None:
+    """Refuses an exact function inside another."""
+    if TRACING.get():
+        raise UnsupportedArgumentError(
+            f"exact({compat.defined_at(fn)}) is called inside another exact function at "
+            f"{compat.current_line()}, want exact once, outermost; call the plain function there"
+        )
 
 
 def check_function(fn: Any, transform: str) -> None:
@@ -93,8 +105,12 @@ def program_of(fn: Callable[..., Any], tree: Any, leaves: Sequence[Any]) -> tupl
         refuse_objects(fn, results)
         return results
 
-    with refusals(fn):
-        jaxpr, consts, out_shape = compat.traced(checked, leaves)
+    within = TRACING.set(True)
+    try:
+        with refusals(fn):
+            jaxpr, consts, out_shape = compat.traced(checked, leaves)
+    finally:
+        TRACING.reset(within)
     check_results(fn, out_shape)
     return jaxpr, consts, out_shape
 

@@ -24,7 +24,7 @@ from rlkjax.exact.contraction import (
     rounded_words,
 )
 from rlkjax.exact.grid import binade, power_of, to_grid
-from rlkjax.exact.rounding import Opaque, narrow
+from rlkjax.exact.rounding import Opaque, narrow_sum
 
 Array = jax.Array
 Params = Mapping[str, Any]
@@ -52,7 +52,7 @@ def device_sum(x: Array, axes: Sequence[int], devices: Sequence[str], opaque: Op
     whole = lax.convert_element_type(grid / unit, I64)
     total = lax.psum(lax.reduce_sum(whole, axes), names)
     value = rounded(total) * jnp.squeeze(unit, axes)
-    return narrow(jnp.where(jnp.isfinite(plain), value, plain), opaque)
+    return narrow_sum(jnp.where(jnp.isfinite(plain), value, plain), opaque)
 
 
 def device_dot(lhs: Array, rhs: Array, dims: Dims, devices: Sequence[str], opaque: Opaque) -> Array:
@@ -78,10 +78,12 @@ def device_dot(lhs: Array, rhs: Array, dims: Dims, devices: Sequence[str], opaqu
     unit = lax.dot_general(left.power * scale, right.power * scale, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims, opaque)
     size = left.values.shape[-1]
-    if size <= DOT_WORD < size * math.prod(lax.axis_size(n) for n in names):
+    if size < DOT_WORD <= size * math.prod(lax.axis_size(n) for n in names):
         high, low = low >> LOW_BITS, low & (2**LOW_BITS - 1)
     plain, high, low = (lax.psum(v, names) for v in (plain, high, low))
-    return narrow(jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain), opaque)
+    return narrow_sum(
+        jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain), opaque
+    )
 
 
 def psum(params: Params, args: Sequence[Array], opaque: Opaque) -> list[Array]:

@@ -154,11 +154,6 @@ def raised_at(error: BaseException, fn: Callable[..., Any]) -> str:
     return innermost(frames) or f"an unknown line of {defined_at(fn)}"
 
 
-def same_trace(x: Any, y: Any) -> bool:
-    """Whether two values belong to the same trace, so that what sees one may see the other."""
-    return getattr(x, "_trace", None) is getattr(y, "_trace", None)
-
-
 def is_key(aval: Any) -> bool:
     """Whether a value is an array of typed random keys."""
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)

@@ -2,8 +2,9 @@
 
 Each row of the left and each column of the right operand is rounded to its grid (grid.py) with
 q = 2^(e-22): integers of at most 2^23. A product is at most 2^46, and 128 of them add to at most
-2^53: exact in float64, with or without FMA, in any order. Blocks of 128 are added in int64, 1024 of
-them at most; longer ones in two words. (Why 23 bits: docs/decisions/0101-bits-of-a-dot.md.)
+2^53: exact in float64, with or without FMA, in any order. Blocks of 128 are added in int64 if there
+are fewer than 2^17 terms, so that the sum stays below 2^63; more go on in two words. (Why 23 bits:
+docs/decisions/0101-bits-of-a-dot.md.)
 
 One rounding to float32 ends it; zeros, infinities and NaN as in accumulate.py.
 """
@@ -18,7 +19,7 @@ from jax import lax
 
 from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
 from rlkjax.exact.grid import power, to_grid
-from rlkjax.exact.rounding import F64, I64, Opaque, hidden, narrow, widen
+from rlkjax.exact.rounding import F64, I64, Opaque, hidden, narrow_sum, widen
 
 Array = jax.Array
 
@@ -72,10 +73,12 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
     if size == 0:
         return empty_sum(product_shape(left.values, right.values, dims), opaque)
     if size <= DOT_BLOCK:
-        return narrow(lax.dot_general(left.on_grid(opaque), right.on_grid(opaque), dims), opaque)
+        return narrow_sum(
+            lax.dot_general(left.on_grid(opaque), right.on_grid(opaque), dims), opaque
+        )
     if len(lhs_contract) > 1:
         left, right, dims = one_axis(left, right, dims)
-    return narrow(blocked(left, right, dims, opaque), opaque)
+    return narrow_sum(blocked(left, right, dims, opaque), opaque)
 
 
 def product_shape(left: Array, right: Array, dims: Dims) -> tuple[int, ...]:
@@ -118,7 +121,7 @@ class Sums(NamedTuple):
 def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaque: Opaque) -> Sums:
     """Adds the products of the blocks along one contracted axis, as whole units, exactly.
 
-    1024 blocks fit int64. With more, each integer is split at 2^20.
+    Fewer than 2^17 terms fit int64. With more, each integer is split at 2^20.
     """
     ((left_axis,), (right_axis,)), _ = dims
     size = left.values.shape[left_axis]
@@ -128,7 +131,7 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaqu
         pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
         product = lax.dot_general(pair[0].on_grid(opaque), pair[1].on_grid(opaque), dims)
         integer = lax.convert_element_type(product * per_unit, I64)
-        if size <= DOT_WORD:
+        if size < DOT_WORD:
             return Sums(sums.plain + product, sums.high, sums.low + integer)
         low = sums.low + (integer & (2**20 - 1))
         return Sums(sums.plain + product, sums.high + (integer >> 20), low)

@@ -19,5 +19,9 @@ class UnsupportedArgumentError(ExactError):
     """An argument or a result of the function is no array."""
 
 
+class UnsupportedDerivativeError(ExactError):
+    """An exact function is differentiated; exact is applied after the derivative is taken."""
+
+
 class UnsupportedControlFlowError(ExactError):
     """Python needs the value of an array, so that no program of the function exists."""

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from rlkjax.exact.rounding import F32, I32, Opaque, hidden, widen
+from rlkjax.exact.rounding import F64, I32, I64, Opaque, hidden, widen
 
 Array = jax.Array
 
 ROW, FEW = 64, 2**13
 MAGNITUDE, EXPONENT = 0x7FFFFFFF, 0x7F800000
-LOWEST, HIGHEST = 0x00800000, 0x7F000000  # 2^-126 and 2^127 as bits of a float32
+LOWEST = 0x00800000  # 2^-126 as bits of a float32
+BIAS = (1023 - 127) << 52  # between the exponents of the two formats
 
 
 def binade(x: Array, axes: Sequence[int]) -> Array:
@@ -30,7 +31,7 @@ def binade(x: Array, axes: Sequence[int]) -> Array:
       axes: axes that become 1 long; of nothing, and of zeros, e is -126.
 
     Returns:
-      int32; e is 127 if an element is infinite or NaN.
+      int32; e is 128 if an element is infinite or NaN.
     """
     axes = tuple(axes)
     shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
@@ -38,7 +39,7 @@ def binade(x: Array, axes: Sequence[int]) -> Array:
         return jnp.full(shape, LOWEST, I32)
     bits = lax.bitcast_convert_type(x, I32) & MAGNITUDE
     peak = lax.reshape(largest(bits, axes), shape)
-    return lax.clamp(I32(LOWEST), peak & EXPONENT, I32(HIGHEST))
+    return lax.max(peak & EXPONENT, I32(LOWEST))
 
 
 def largest(bits: Array, axes: tuple[int, ...]) -> Array:
@@ -94,8 +95,9 @@ def power(x: Array, axes: Sequence[int]) -> Array:
 
 
 def power_of(bits: Array) -> Array:
-    """2^e from its bits as a float32: int32 → float64."""
-    return widen(lax.bitcast_convert_type(bits, F32))
+    """2^e from its bits as a float32, those of infinity standing for 2^128: int32 → float64."""
+    wide = lax.convert_element_type(bits, I64)
+    return lax.bitcast_convert_type((wide << 29) + BIAS, F64)
 
 
 def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:

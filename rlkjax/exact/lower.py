@@ -13,7 +13,6 @@ from jax import lax
 from rlkjax.exact import (
     accumulate,
     collective,
-    compat,
     contraction,
     inverse,
     pairs,
@@ -94,6 +93,10 @@ class Lowering:
         """The same executor, whose sums go on over devices."""
         return replace(self, devices=devices)
 
+    def inside(self) -> "Lowering":
+        """The same executor for a body with a trace of its own, whose values nobody else sees."""
+        return replace(self, computed={})
+
     def collective(self, name: str, params: dict[str, Any], args: Sequence[Array]) -> list[Array]:
         """What devices compute together."""
         return collective.COLLECTIVES[name](params, args, self.opaque)
@@ -104,7 +107,7 @@ class Lowering:
         """The body on every device."""
 
         def local(opaque: Opaque, values: Sequence[Array]) -> list[Array]:
-            return body(replace(self, opaque=opaque), values)
+            return body(replace(self.inside(), opaque=opaque), values)
 
         return collective.shard_map(local, params, args, self.opaque)
 
@@ -114,16 +117,10 @@ class Lowering:
         return x
 
     def once(self, x: Array) -> Array:
-        """x, computed once for all its uses; see `rounding.settled`.
-
-        What the body of a loop or a branch settles of a value from outside stays in there.
-        """
-        if id(x) in self.computed:
-            return self.computed[id(x)][1]
-        settled = self.kept_once(rounding.settled(x, self.opaque))
-        if compat.same_trace(x, settled):
-            self.computed[id(x)] = (x, settled)
-        return settled
+        """x, computed once for all its uses; see `rounding.settled`."""
+        if id(x) not in self.computed:
+            self.computed[id(x)] = (x, self.kept_once(rounding.settled(x, self.opaque)))
+        return self.computed[id(x)][1]
 
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""
@@ -283,10 +280,10 @@ class Lowering:
     def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
         """A call of a named function, inlined unless it is to be kept."""
         if name not in self.kept:
-            return fn(*args)
+            return fn(self, *args)
 
         def kept(*args: Any) -> list[Any]:
-            return fn(*args)
+            return fn(self.inside(), *args)
 
         kept.__name__ = kept.__qualname__ = name
         return jax.jit(kept)(*args)

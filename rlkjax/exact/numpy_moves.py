@@ -179,9 +179,9 @@ def select_n(params: Params, args: Sequence[Value]) -> Sequence[Value]:
 
 
 def clamp(params: Params, args: Sequence[Value]) -> Sequence[Value]:
-    """x cut to [low, high]."""
+    """x cut to [low, high]: first at low, then at high, which counts if the two are crossed."""
     low, x, high = args
-    return [larger(np.broadcast_to(low, x.shape), smaller(x, np.broadcast_to(high, x.shape)))]
+    return [smaller(larger(np.broadcast_to(low, x.shape), x), np.broadcast_to(high, x.shape))]
 
 
 def rounded(params: Params, args: Sequence[Value]) -> Sequence[Value]:

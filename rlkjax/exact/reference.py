@@ -60,6 +60,10 @@ class Reference:
         """The same executor, whose sums go on over devices."""
         return replace(self, devices=devices)
 
+    def inside(self) -> "Reference":
+        """The same executor for a body."""
+        return self
+
     def gathered(self, x: Value) -> Value:
         """The parts of all devices along `self.devices`, on a new first axis."""
         return np.stack(self.here().along(self.devices, x)[1])
@@ -256,7 +260,7 @@ class Reference:
 
     def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
         """A call of a named function."""
-        return fn(*args)
+        return fn(self, *args)
 
     def scan(
         self,

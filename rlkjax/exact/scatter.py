@@ -13,7 +13,7 @@ from jax import lax
 
 from rlkjax.exact.accumulate import SUM_BITS
 from rlkjax.exact.grid import binade, power_of, to_grid
-from rlkjax.exact.rounding import F32, Opaque, hidden, narrow
+from rlkjax.exact.rounding import F32, Opaque, hidden, narrow_sum
 
 Array = jax.Array
 
@@ -73,7 +73,7 @@ def order_free_scatter_add(
     )
     cells = to_grid(operand, power_of(peak), SUM_BITS, opaque)
     terms = to_grid(updates, power_of(here), SUM_BITS, opaque)
-    return narrow(lax.scatter_add(cells, indices, terms, numbers, **options) + 0.0, opaque)
+    return narrow_sum(lax.scatter_add(cells, indices, terms, numbers, **options), opaque)
 
 
 def scatter_add_once(
@@ -87,5 +87,5 @@ def scatter_add_once(
     total = to_grid(old, peak, SUM_BITS, opaque) + to_grid(updates, peak, SUM_BITS, opaque)
     untouched = operand + hidden(F32(0.0), opaque)
     return lax.scatter(
-        untouched, indices, narrow(total, opaque), numbers, unique_indices=True, mode=mode
+        untouched, indices, narrow_sum(total, opaque), numbers, unique_indices=True, mode=mode
     )

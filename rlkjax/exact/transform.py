@@ -6,7 +6,15 @@ from typing import Any, TypeVar
 
 import jax
 
-from rlkjax.exact.arguments import called_here, check_arguments, check_function, program_of
+from rlkjax.exact import compat
+from rlkjax.exact.arguments import (
+    called_here,
+    check_arguments,
+    check_function,
+    program_of,
+    refuse_nesting,
+)
+from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
 from rlkjax.exact.lower import Lowering, opaque_from
 from rlkjax.exact.rules.table import TABLE
@@ -19,7 +27,8 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
     """Transforms `fn` so that its bits depend on its inputs alone: `y = exact(f)(x)`.
 
     To be applied outermost, after `grad` and `vmap`. The result can be jitted, scanned, mapped,
-    sharded and exported.
+    sharded and exported, but not differentiated: `exact(jax.grad(f))` is the derivative, and
+    not nested.
 
     Args:
       fn: function of trees of float32, integer (up to 32 bits), bool and typed-key arrays.
@@ -35,6 +44,7 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
       UnsupportedArgumentError: `fn` is no function; on the first call, an argument or a result is
         no array.
       UnsupportedControlFlowError: on the first call, Python needs the value of an array.
+      UnsupportedDerivativeError: the result is differentiated.
 
     Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. In another
     jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
@@ -44,6 +54,7 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        refuse_nesting(fn)
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments((args, kwargs))
         with called_here():
@@ -62,7 +73,17 @@ def compiled(fn: Callable[..., Any], tree: Any, kept: frozenset[str]) -> Callabl
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"
-    return jax.jit(call)
+    guarded = jax.custom_jvp(jax.jit(call))
+    guarded.defjvp(functools.partial(refuse_derivative, fn))
+    return guarded
+
+
+def refuse_derivative(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """Exact arithmetic works on bits, whose derivative would silently be zero."""
+    raise UnsupportedDerivativeError(
+        f"exact({compat.defined_at(fn)}) is differentiated, want exact outermost: "
+        "exact(jax.grad(f)) instead of jax.grad(exact(f))"
+    )
 
 
 def emit(

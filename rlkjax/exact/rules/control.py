@@ -20,7 +20,7 @@ def jit(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     name = eqn.params.get("name", "")
     if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
-    return ops.call(name, lambda *values: run(ops, eqn.params["jaxpr"], values), args)
+    return ops.call(name, lambda here, *values: run(here, eqn.params["jaxpr"], values), args)
 
 
 def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -29,7 +29,7 @@ def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     consts, rest = list(args[:num_consts]), list(args[num_consts:])
 
     def body(carry: list, x: list) -> tuple[list, list]:
-        outs = run(ops, eqn.params["jaxpr"], [*consts, *carry, *x])
+        outs = run(ops.inside(), eqn.params["jaxpr"], [*consts, *carry, *x])
         return outs[:num_carry], outs[num_carry:]
 
     return ops.scan(body, rest[:num_carry], rest[num_carry:], eqn.params)
@@ -41,15 +41,15 @@ def while_loop(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     start = split + eqn.params["body_nconsts"]
     cond_consts, body_consts = list(args[:split]), list(args[split:start])
     return ops.while_loop(
-        lambda carry: run(ops, eqn.params["cond_jaxpr"], [*cond_consts, *carry])[0],
-        lambda carry: run(ops, eqn.params["body_jaxpr"], [*body_consts, *carry]),
+        lambda carry: run(ops.inside(), eqn.params["cond_jaxpr"], [*cond_consts, *carry])[0],
+        lambda carry: run(ops.inside(), eqn.params["body_jaxpr"], [*body_consts, *carry]),
         args[start:],
     )
 
 
 def branch(ops: Any, jaxpr: Any) -> Callable[..., list]:
     """One branch as a function."""
-    return lambda *args: run(ops, jaxpr, args)
+    return lambda *args: run(ops.inside(), jaxpr, args)
 
 
 def cond(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:

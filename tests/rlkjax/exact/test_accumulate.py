@@ -235,3 +235,27 @@ def test_an_integer_operand_becomes_float32_first(order):
     args = (x, whole) if order == "float first" else (whole.T, x.T)
     result = exact(lambda a, b: jax.lax.dot(a, b, preferred_element_type=jnp.float32))(*args)
     assert result[0, 0] == 4.0
+
+
+@pytest.mark.parametrize("size", [2**17 - 1, 2**17, 2**17 + 1])
+def test_the_largest_products_fit_their_word(size):
+    # The number below 2 rounds to 2^23 units of 2^-22: each product is 2^46 units, and 2^17 of them
+    # are 2^63, one more than an int64 holds. The sum is that of `size` products of 2.
+    x = np.full(size, np.nextafter(np.float32(2), np.float32(0)), np.float32)
+    assert exact(lambda a: a @ a)(x) == np.float32(4.0 * size)
+
+
+@pytest.mark.parametrize("inner", [1, 2, 3])
+def test_a_zero_product_is_plus_zero(inner):
+    zeros, numbers = np.zeros((2, inner), np.float32), np.full((inner, 3), -3, np.float32)
+    assert bits(product(zeros, numbers)) == bits(np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("odd", [np.inf, np.nan])
+def test_beside_an_infinity_the_grid_is_that_of_two_to_the_128(odd):
+    # q = 2^(128 - 31) = 2^97 = 1.58e29: 1e30 is 6.3 q and becomes 6 q; 3e29 is 1.9 q, so that the
+    # running sum is 8 q; and 1 is nothing.
+    x = np.float32([1e30, 3e29, odd, 1])
+    got = np.asarray(exact(jnp.cumsum)(x))
+    assert got[:2].tolist() == [6 * 2.0**97, 8 * 2.0**97]
+    assert bits(got) == bits(reference(jnp.cumsum)(x))

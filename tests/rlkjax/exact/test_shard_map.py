@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from device_programs import digest, mesh_of, quick
 from jax import lax
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from rlkjax.exact.errors import UnsupportedPrimitiveError
@@ -122,3 +123,14 @@ def test_an_exported_function_is_written_and_read_again(platform):
     if platform == "cpu":
         for a, b in zip(again.call(*args), exact(mixed)(*args), strict=True):
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_sum_of_no_rows_is_plus_zero():
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+
+    def total(x):
+        return lax.psum(jnp.sum(x, 0), "d")
+
+    mapped = jax.shard_map(total, mesh=mesh, in_specs=P("d"), out_specs=P())
+    got = np.asarray(exact(mapped)(np.zeros((0, 3), np.float32)))
+    assert got.tobytes() == np.zeros(3, np.float32).tobytes()

@@ -11,6 +11,7 @@ from jax import lax
 from rlkjax.exact.errors import (
     ExactError,
     UnsupportedArgumentError,
+    UnsupportedDerivativeError,
     UnsupportedDtypeError,
     UnsupportedPrimitiveError,
 )
@@ -185,3 +186,42 @@ def test_a_value_is_used_inside_a_loop_or_a_branch_and_outside():
 
     args = numbers(8, 4, 3), numbers(9, 3, 2)
     assert bits(exact(fn)(*args)) == bits(jax.jit(exact(fn))(*args)) == bits(reference(fn)(*args))
+
+
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda f: jax.grad(f)(1.0),
+        lambda f: jax.jvp(f, (1.0,), (1.0,)),
+        lambda f: jax.jit(jax.grad(lambda x: f(x) + x))(1.0),
+    ],
+)
+def test_a_derivative_of_an_exact_function_is_refused(differentiate):
+    with pytest.raises(UnsupportedDerivativeError, match=r"want exact outermost: exact\(jax.grad"):
+        differentiate(exact(jnp.sin))
+
+
+def test_exact_inside_exact_is_refused():
+    with pytest.raises(UnsupportedArgumentError, match="inside another exact function"):
+        exact(lambda x: exact(jnp.sin)(x))(1.0)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: lax.scan(lambda c, r: (c + jnp.sum(r), jnp.sum(x)), 0.0, x),
+        lambda x: lax.cond(x[0, 0] > 0, lambda v: jnp.tanh(v) @ v.T, lambda v: v @ v.T, x),
+        lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] @ x), (0, x)),
+    ],
+)
+def test_no_tracer_outlives_its_trace(fn):
+    with jax.check_tracer_leaks(True):
+        exact(fn)(np.ones((3, 3), np.float32))
+
+
+def test_crossed_bounds_of_a_clamp():
+    # min(max(1, x), -1) is -1 for every number.
+    fn = lambda x: lax.clamp(np.float32(1), x, np.float32(-1))  # noqa: E731
+    x = np.float32([0, -0.0, 1, -1, np.inf, -np.inf])
+    assert np.asarray(exact(fn)(x)).tolist() == [-1.0] * 6
+    assert np.asarray(reference(fn)(x)).tobytes() == np.asarray(exact(fn)(x)).tobytes()
