@@ -17,6 +17,16 @@ GROUPS = {
     "Faults": ("nonfinite", "first_ratio_not_one", "first_ratio_ulp"),
 }
 RETURNS = ("episode_return", "return_mean", "return_min", "return_max")
+# What a person should know of a group before he reads its charts.
+CAPTIONS = {
+    "The step": (
+        ("ratio_not_one", "ratio_ulp"),
+        "ratio_not_one is the share of importance ratios that are not exactly 1, ratio_ulp their "
+        "largest distance from it: both leave 0 as the policy learns. Only the ratios of an "
+        "iteration's first minibatch, where the policy has not moved yet, are promised to be 1, "
+        "in exact numerics; first_ratio_not_one and first_ratio_ulp are of these.",
+    ),
+}
 NO_METRIC = ("kind", "iteration", "steps")
 MOST = 60  # charts of unknown metrics on a page
 
@@ -116,11 +126,22 @@ def small(found: dict[str, dict[str, list[Point]]]) -> Html:
     known = {name for names in grouped.values() for name in names}
     grouped["Further metrics"] = sorted(set(left) - known)[:MOST]
     parts = [
-        join([tag("h3", title), _charts({name: left[name] for name in names})])
+        join(
+            [
+                tag("h3", title),
+                _charts({name: left[name] for name in names}),
+                _caption(title, names),
+            ]
+        )
         for title, names in grouped.items()
         if names
     ]
     return block("metrics", "Metrics", *parts)
+
+
+def _caption(title: str, names: Sequence[str]) -> Html:
+    about, text = CAPTIONS.get(title, ((), ""))
+    return tag("p", text, class_="note") if set(about) & set(names) else EMPTY
 
 
 def _charts(named: dict[str, list[Point]]) -> Html:

@@ -10,7 +10,7 @@ from reading import Page
 
 from rlkjax import cli, config
 from rlkjax.errors import InputError
-from rlkjax.report import against, page, replay
+from rlkjax.report import against, measures, page, replay
 from rlkjax.report.facts import read_facts
 
 
@@ -270,6 +270,14 @@ def test_the_command_refuses_what_is_no_run(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("rlkjax: run folder: got ")
+
+
+def test_charts_of_ratios_say_that_learning_moves_them():
+    said = "Only the ratios of an iteration's first minibatch"
+    found = {"update": {"ratio_ulp": [(0, 0.0), (1, 5.0)], "clip_fraction": [(0, 0.0)]}}
+    assert said in " ".join(Page(str(measures.small(found))).text.split())
+    del found["update"]["ratio_ulp"]
+    assert said not in Page(str(measures.small(found))).text
 
 
 def test_a_place_that_cannot_be_written(run, tmp_path, capsys):
