@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlkjax import cli, diff
+from rlkjax.audit.difference import iterations_text
 from rlkjax.audit.referee import RecomputeFn
 from rlkjax.audit.tolerance import Measured
 from rlkjax.comparison import conditions, differences
@@ -106,7 +107,7 @@ def _compare(
     count = configs[0].checkpoint.keep
     program, cells = differences.digest_of(configs[0]), []
     for number, (condition, own) in enumerate(zip(listed, configs, strict=True)):
-        print(f"{condition.name}: {count} iterations", file=sys.stderr, flush=True)
+        print(f"{condition.name}: {iterations_text(count)}", file=sys.stderr, flush=True)
         place = folder / f"{number}-{condition.name.replace(':', '-')}"
         differences.ask(own, condition, place, count)
         cells.append(Cell(condition.name, place, differences.head(place, program)))
@@ -165,7 +166,7 @@ def _as_text(cells: Sequence[Cell], count: int, found: Sequence[Apart]) -> str:
         lines += ["", f"{each.a} (A) against {each.b} (B)", diff.as_text(each.difference)]
         lines += _table(each.measured)
     verdict = f"{len(found)} of {len(cells) - 1} differ from {cells[0].condition}"
-    lines += ["", verdict if found else f"EQUAL: {len(cells)} conditions, {count} iterations"]
+    lines += ["", verdict if found else f"EQUAL: {len(cells)} conditions, {iterations_text(count)}"]
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlkjax import cli
 from rlkjax.atomic import write_file
-from rlkjax.audit.difference import Difference, Settings
+from rlkjax.audit.difference import Difference, Settings, iterations_text
 from rlkjax.audit.referee import RecomputeFn, compare_runs
 from rlkjax.errors import ConsistencyError
 from rlkjax.report.divergence import divergence_page
@@ -58,6 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     found = compare_runs(options.a, options.b, recompute=_recompute(options.replay))
     if options.html is not None:
         write_file(options.html, divergence_page(found.as_json()).encode())
+        print(f"page: {options.html}", file=sys.stderr)
     print(json.dumps(found.as_json()) if options.json else as_text(found))
     return 0 if found.equal else ConsistencyError.exit_status
 
@@ -115,9 +116,9 @@ def _row(name: str, text: str) -> str:
 
 
 def _verdict(shown: dict) -> str:
-    count = f"{shown['a']['iterations']:,}"
+    count = iterations_text(shown["a"]["iterations"])
     if shown["equal"]:
-        return f"EQUAL: all numeric records of both runs are the same, {count} iterations"
+        return f"EQUAL: all numeric records of both runs are the same, {count}"
     if shown["stage"] == "end":
         return f"DIFFERENT LENGTH: equal up to iteration {shown['iteration']}, where one run ends"
     return f"DIFFERENT from iteration {shown['iteration']}, stage {shown['stage']}" + (
@@ -130,7 +131,7 @@ def _runs(shown: dict) -> list[str]:
         _row(
             f"run {side.upper()}",
             f"{shown[side]['name']} (bits {shown[side]['bits'][:16]}, {shown[side]['numerics']} on "
-            f"{shown[side]['platform']}, {shown[side]['iterations']:,} iterations)",
+            f"{shown[side]['platform']}, {iterations_text(shown[side]['iterations'])})",
         )
         for side in ("a", "b")
     ]

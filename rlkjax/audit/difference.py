@@ -25,12 +25,24 @@ CAUSES = (
 )
 
 
+def iterations_text(count: int) -> str:
+    """A number of iterations in words.
+
+    Args:
+      count: how many.
+
+    Returns:
+      Text such as "1 iteration" or "2,000 iterations".
+    """
+    return f"{count:,} iteration{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class RunSummary:
     """One of the two runs, as its ledger shows it.
 
     Attributes:
-      name: name of its folder.
+      name: its folder, or the condition that it was made under.
       chain: chain head, 64 hex digits.
       bits: head over the numeric roots alone, 64 hex digits.
       iterations: iterations whose update was recorded.

@@ -15,7 +15,13 @@ from rlkjax.audit import causes, kept, pairing, settings
 from rlkjax.audit.artifacts import CONFIG, FINGERPRINT, FINGERPRINTS
 from rlkjax.audit.causes import Evidence, Replayed
 from rlkjax.audit.checks import LEDGER
-from rlkjax.audit.difference import Difference, Operation, RunSummary, Settings
+from rlkjax.audit.difference import (
+    Difference,
+    Operation,
+    RunSummary,
+    Settings,
+    iterations_text,
+)
 from rlkjax.audit.elements import Place, first_of
 from rlkjax.audit.inside import lines_inside, open_inside, read_inside
 from rlkjax.audit.kept import Fields
@@ -69,7 +75,7 @@ class _Found(NamedTuple):
 
 
 def compare_runs(
-    folder_a: Path, folder_b: Path, *, recompute: RecomputeFn | None = None
+    folder_a: Path, folder_b: Path, *, recompute: RecomputeFn | None = None, cut: bool = False
 ) -> Difference:
     """Finds the first difference of two runs.
 
@@ -77,6 +83,7 @@ def compare_runs(
       folder_a: the first run folder.
       folder_b: the second one.
       recompute: replays a stage of both runs; None: the files alone.
+      cut: whether the caller cut both runs short, so that no note says so.
 
     Returns:
       The difference, or that all numeric roots are equal.
@@ -92,7 +99,9 @@ def compare_runs(
         _summary(folder, genesis) for folder, genesis in zip(folders, parting.genesis, strict=True)
     )
     told = _settings(folders, parting)
-    known = Difference(summaries[0], summaries[1], False, told, notes=_notes(parting, summaries))
+    known = Difference(
+        summaries[0], summaries[1], False, told, notes=_notes(parting, summaries, cut)
+    )
     if parting.equal:
         return replace(known, equal=True, notes=(*known.notes, *_other_heads(known)))
     if END in (parting.steps[0].key, parting.steps[1].key):
@@ -193,12 +202,13 @@ def _json(folder: Path, file: str, digest: str) -> Mapping[str, Any]:
     return value
 
 
-def _notes(parting: Parting, summaries: tuple[RunSummary, ...]) -> tuple[str, ...]:
+def _notes(parting: Parting, summaries: tuple[RunSummary, ...], cut: bool) -> tuple[str, ...]:
     notes = []
     for name, run in zip("AB", summaries, strict=True):
         if run.halted is not None:
-            notes.append(f"{name} stopped itself after {run.iterations} iterations: {run.halted}")
-        elif run.planned is not None and run.iterations < run.planned:
+            count = iterations_text(run.iterations)
+            notes.append(f"{name} stopped itself after {count}: {run.halted}")
+        elif not cut and run.planned is not None and run.iterations < run.planned:
             notes.append(
                 f"{name} has {run.iterations} of the {run.planned} iterations that it planned"
             )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,17 +110,33 @@ def apart(a: Cell, b: Cell, recompute: RecomputeFn | None) -> Apart:
       recompute: replays a stage of both runs; None: the files alone.
 
     Returns:
-      The difference.
+      The difference; its runs are called by their conditions, and have the heads of the cells.
 
     Raises:
       ConsistencyError: files are damaged.
     """
-    found = compare_runs(a.folder, b.folder, recompute=recompute)
+    found = compare_runs(a.folder, b.folder, recompute=recompute, cut=True)
     sides = [_buffers(cell.folder, found.iteration) for cell in (a, b)]
     shared = sorted(set(sides[0]) & set(sides[1]))
     measured = {name: tolerance.measure(name, sides[0][name], sides[1][name]) for name in shared}
     differing = {name: each for name, each in measured.items() if each.differing > 0}
-    return Apart(a.condition, b.condition, found, differing)
+    return Apart(a.condition, b.condition, _as_conditions(found, a, b), differing)
+
+
+def _as_conditions(found: Difference, a: Cell, b: Cell) -> Difference:
+    notes = found.notes
+    if found.b.bits != b.bits:
+        text = (
+            "the head of B is counted from A's program, so that numbers alone can move it; in its "
+            f"own ledger, which starts from another config, it is {found.b.bits[:16]}"
+        )
+        notes = (*notes, text)
+    return replace(
+        found,
+        a=replace(found.a, name=a.condition, bits=a.bits),
+        b=replace(found.b, name=b.condition, bits=b.bits),
+        notes=notes,
+    )
 
 
 def digest_of(config: Config) -> str:

@@ -82,6 +82,35 @@ def test_a_first_difference(run):
     assert out.splitlines()[-1] == "1 of 1 differ from cpu"
 
 
+def test_a_difference_speaks_of_conditions_and_of_one_head_each(run, tmp_path, monkeypatch):
+    # Heads from another program than the ledgers', as for native numerics beside exact.
+    monkeypatch.setattr(differences, "digest_of", lambda config: "ab" * 32)
+    names, kept = "cpu,cpu:threads=1", tmp_path / "kept"
+    words = ["--platforms", names, "--iterations", "2", "--run-dir", kept]
+    status, out, _, _ = run(*words, faulty=("cpu:threads=1",))
+    first, second = (line.split()[2][:16] for line in out.splitlines()[:2])
+    text = " ".join(out.split())
+    assert status == 1
+    assert f"run A cpu (bits {first}, native on cpu, 2 iterations)" in text
+    assert f"run B cpu:threads=1 (bits {second}, native on cpu, 2 iterations)" in text
+    last = (kept / "1-cpu-threads=1" / "ledger.jsonl").read_bytes().splitlines()[-1]
+    own = json.loads(last)["bits"][:16]
+    assert own != second
+    assert "the head of B is counted from A's program" in text and f"it is {own}" in text
+    assert "that it planned" not in text and str(tmp_path) not in out
+
+
+def test_one_iteration_is_one(run):
+    _, out, err, _ = run("--platforms", "cpu,cpu:cores=1", "--iterations", "1")
+    assert out.splitlines()[-1] == "EQUAL: 2 conditions, 1 iteration"
+    assert "cpu:cores=1: 1 iteration\n" in err
+
+
+def test_heads_of_one_program_need_no_note(run):
+    _, out, _, _ = run("--platforms", "cpu,cpu:threads=1", faulty=("cpu:threads=1",))
+    assert "the head of B" not in out
+
+
 def test_json(run):
     names = "cpu,cpu:cores=1,cpu:threads=1"
     status, out, _, _ = run("--platforms", names, "--json", faulty=("cpu:threads=1",))
@@ -122,6 +151,7 @@ def test_a_numerics_of_a_condition_replaces_that_of_the_config(run):
     assert seen[0] == 3  # no plugin: nothing was asked of any process
     assert seen[3] == []
     assert "asked for rocm, but no plugin for it is installed" in seen[2]
+    assert ".venv/bin/pip install -e '.[rocm]'" in seen[2]
 
 
 @pytest.mark.parametrize(

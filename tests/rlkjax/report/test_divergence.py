@@ -124,6 +124,8 @@ def test_the_command_writes_the_page(make_run, tmp_path, capsys):
     out = tmp_path / "page.html"
     status = cli.main(["diff", str(a), str(b), "--html", str(out), "--json"])
     assert status == 1
-    found = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert said.err == f"page: {out}\n"
+    found = json.loads(said.out)
     assert out.read_text() == divergence_page(found)
     assert str(tmp_path) not in out.read_text()
