@@ -15,6 +15,7 @@ from rlkjax.errors import ConsistencyError, InputError
 from rlkjax.platform import devices, fingerprint, flags
 
 if TYPE_CHECKING:
+    from rlkjax.audit.ledger import Chain
     from rlkjax.loop import Run
 
 Say = Callable[[str], None]
@@ -162,9 +163,8 @@ def _dry_run(config: Config, say: Say) -> int:
 
 
 def _train(config: Config, folder: Path, options: argparse.Namespace, say: Say) -> int:
-    from rlkjax import launch, run_folder  # late: JAX starts only after its flags are set
+    from rlkjax import launch, run_folder, run_folder_finished  # late: JAX needs its flags first
     from rlkjax.audit.journal import lock_run
-    from rlkjax.report import curve
 
     for switch in launch.switches(config):
         _say(f"switch {switch}")
@@ -175,6 +175,11 @@ def _train(config: Config, folder: Path, options: argparse.Namespace, say: Say) 
     run_folder.make(folder)
     with lock_run(folder):
         old = options.resume and (folder / run_folder_begin.CONFIG).exists()
+        chain = run_folder_finished.finished(folder, iterations(config)) if old else None
+        if chain is not None:
+            say(f"run folder {folder} holds the finished run: nothing is left to do")
+            _end(config, folder, chain, say)
+            return 0
         long = config.task.startswith(("brax/", "playground/"))
         say("compiling (a physics engine can take minutes)" if long else "compiling")
         run, changes = launch.prepare(
@@ -188,13 +193,25 @@ def _train(config: Config, folder: Path, options: argparse.Namespace, say: Say) 
         except ConsistencyError:
             _report(folder, say)
             raise
-        picture = curve.write(folder, f"{config.task}, seed {config.seed}")
-    say(f"learning curve: {picture}")
-    chain = run.notary.chain
+        _end(config, folder, run.notary.chain, say)
+    return 0
+
+
+def _end(config: Config, folder: Path, chain: "Chain", say: Say) -> None:
+    """Says how a run ended, and shows it."""
+    from rlkjax import run_folder  # late: see `_train`
+    from rlkjax.audit import recomputed
+    from rlkjax.report import curve
+
+    say(f"learning curve: {curve.write(folder, f'{config.task}, seed {config.seed}')}")
+    if config.audit.reference_every:
+        with open(folder / run_folder.METRICS, "rb") as lines:
+            found = recomputed.sentence(lines)
+        if found is not None:
+            say(found)
     print(f"chain {chain.head} bits {chain.bits} iterations {iterations(config)} verified")
     sys.stdout.flush()  # the run is done; who reads this need not wait for its page
     _report(folder, say)
-    return 0
 
 
 def _report(folder: Path, say: Say) -> None:

@@ -138,12 +138,19 @@ def _verify_proof(options: argparse.Namespace, trusted: Trusted | None) -> int:
 
 
 def _verify_run(options: argparse.Namespace, trusted: Trusted | None) -> int:
-    from rlkjax.audit.verify import verify_run  # late: a proof is checked without NumPy
+    from rlkjax.audit import recomputed  # late: a proof is checked without NumPy
+    from rlkjax.audit.checks import METRICS
+    from rlkjax.audit.inside import lines_inside
+    from rlkjax.audit.verify import verify_run
 
     heads = [] if trusted is None else [trusted]
     report = verify_run(options.run, chain=options.chain, heads=heads)
     replayed = _replay(options) if options.replay else None
     show = verify_text.run_json if options.json else verify_text.run_text
+    if report.verified and report.iterations and not options.json:
+        found = recomputed.sentence(lines_inside(options.run.resolve(), METRICS))
+        if found is not None:
+            print(found)
     print(show(report, replayed))
     good = report.verified and (replayed is None or replayed.equal)
     return 0 if good else ConsistencyError.exit_status

@@ -307,6 +307,19 @@ def test_a_finished_run_says_its_last_line_again(command, tmp_path):
     again = command("--run-dir", tmp_path, "--resume")
     assert first[:2] == again[:2]
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
+    assert "holds the finished run: nothing is left to do" in again[2]
+    assert "compiling" not in again[2]
+
+
+def test_a_finished_run_that_is_damaged_is_no_finished_run(command, tmp_path):
+    command("--run-dir", tmp_path)
+    state = next((tmp_path / "checkpoints" / "00000005").glob("*state*"))
+    data = bytearray(state.read_bytes())
+    data[-1] ^= 1
+    state.write_bytes(data)
+    status, out, err = command("--run-dir", tmp_path, "--resume")
+    assert (status, out) == (1, "")
+    assert "00000005" in err.splitlines()[-1]
 
 
 def test_resume_of_nothing_begins(command, tmp_path):

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from rlkjax import verify
+
 
 def kinds(folder, kind):
     lines = (folder / "ledger.jsonl").read_bytes().splitlines()
@@ -32,11 +34,17 @@ def test_an_acknowledgement_needs_a_resumed_run_and_a_reason(command, tmp_path, 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_native_run_beside_the_real_reference(command, tmp_path):
-    status, out, err = command("--run-dir", tmp_path, "--reference", "every=4", "--quiet")
+def test_a_native_run_beside_the_real_reference(command, tmp_path, capsys):
+    status, out, err = command("--run-dir", tmp_path, "--reference", "every=4")
     assert (status, out.split()[-1]) == (0, "verified"), err
     assert [record["iteration"] for record in kinds(tmp_path, "reference")] == [0, 4]
     assert {record["past"] for record in kinds(tmp_path, "reference")} == {0}
+    said = [line for line in err.splitlines() if line.startswith("reference: ")]
+    assert len(said) == 1 and said[0].startswith("reference: 2 iterations recomputed, ")
+    capsys.readouterr()
+    assert verify.main([str(tmp_path)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert said[0] in shown[:-1] and f"{shown[-1]}\n" == out
 
 
 @pytest.mark.slow
