@@ -12,6 +12,7 @@ TEMPORARY = ".part"  # suffix of what is not finished; whoever finds one may rem
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_PARENTLESS = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST}  # where the folder above may be the cause
 # What is there, and what should be.
 _MISPLACED = {
     errno.ENOENT: "got no such file or folder, want one that exists",
@@ -44,7 +45,7 @@ def explain(error: OSError, path: Path) -> RlkError:
             f"{path}: got no permission ({said}), want a place that can be read and written; "
             "choose another run folder or change its permissions"
         )
-    if error.errno == errno.ENOENT and not path.parent.exists():
+    if error.errno in _PARENTLESS and not os.path.isdir(path.parent):
         return InputError(
             f"{path}: got no folder {path.parent}, want one that exists; make it or check the path"
         )

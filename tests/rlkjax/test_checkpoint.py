@@ -266,7 +266,7 @@ def test_a_full_disk_leaves_the_older_checkpoint_and_no_trace(tmp_path, monkeypa
 
 def test_a_run_folder_that_cannot_hold_checkpoints(tmp_path):
     (tmp_path / "checkpoints").write_text("a file in the way")
-    with pytest.raises(InputError, match="00000010: got (not a directory|file exists)"):
+    with pytest.raises(InputError, match="00000010: got no folder .*checkpoints, want one"):
         save(tmp_path)
 
 

@@ -158,9 +158,9 @@ except MachineError as error:
 
 
 def test_a_place_that_cannot_be_written(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="no such file or directory"):
+    with pytest.raises(InputError, match="got no folder .*missing, want one that exists"):
         Journal(tmp_path / "missing" / "ledger.jsonl")
-    with pytest.raises(InputError, match="is a directory"):
+    with pytest.raises(InputError, match="got a folder, want a file; check the path"):
         Journal(tmp_path)
 
     def refuse(*_):
