@@ -13,9 +13,17 @@ packages, and the installed package that defines its `reset` or `step`. A librar
 for its own log. Tasks of an engine (vimejax.engines) are a library's code, and are left alone.
 
 Sharp edges.
-- NumPy's compiled random functions make no event, so a function that names one is refused when it
-  is entered, wherever the name stands. One that is reached by another way is found afterwards,
-  without its line, and only where no other thread runs.
+- NumPy's compiled random functions make no event, nor does a call that compiled code makes, such
+  as functools.partial(time.time)(). So a function that names what is forbidden is refused when it
+  is entered, wherever the name stands, called or not. NumPy's global generator reached by another
+  way is found afterwards, without its line, and only where no other thread runs.
+- Not caught: a forbidden function that compiled code calls and no code of the environment's own
+  names, such as one from a table made at import; operator.methodcaller and numpy.datetime64 with a
+  text that is not written in the same function; what files hold (/proc), variables of the
+  environment and sockets; hash() of text, id() and the order of a set; a thread that runs already;
+  whatever a host callback does when the compiled program runs; a 64-bit float in a class of the
+  environment's own, or computed with in NumPy and made narrow before JAX sees it. Walls find
+  mistakes; they do not hold in who wants out. Equal bits of two runs are what shows a pure stream.
 - numpy.random.RandomState(seed) opens the system's entropy before it takes its seed, and is
   refused; default_rng(seed) is not.
 - Under a C profiler (cProfile before Python 3.12) there is room for one profile function only, and
@@ -126,13 +134,13 @@ class _Watch:
     def _entered(self, frame: FrameType) -> None:
         """A Python function, perhaps of the environment's own, was entered."""
         if self.own.holds(frame):
-            for what, line in walls_code.numpy_random(frame):
+            for what, line in walls_code.named(frame):
                 self._fail(what, frame.f_code, line)
 
     def _called_from(self, caller: FrameType, frame: FrameType) -> None:
         """A Python function was entered, perhaps by the environment."""
         if self.own.holds(caller):
-            what = walls_forbidden.method(frame) or walls_forbidden.wide_argument(frame)
+            what = walls_forbidden.function(frame) or walls_forbidden.wide_argument(frame)
             if what is not None:
                 self._fail(what, caller.f_code, caller.f_lineno)
 

@@ -1,5 +1,6 @@
 """Which code is an environment's own, and what its bytecode names."""
 
+import datetime
 import dis
 import functools
 import os
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vimejax import walls_forbidden
 from vimejax.types import Environment
 from vimejax.walls_forbidden import Forbidden, draw
 
@@ -101,8 +103,8 @@ def _places(module: ModuleType | None) -> list[str]:
     return [os.path.join(each, "") for each in folders] or ([file] if file else [])
 
 
-def numpy_random(frame: FrameType) -> list[tuple[Forbidden, int]]:
-    """Functions of NumPy's global generator that a function names, with their lines.
+def named(frame: FrameType) -> list[tuple[Forbidden, int]]:
+    """What is forbidden and a function names, with the lines.
 
     Args:
       frame: of a function that was just entered.
@@ -115,8 +117,11 @@ def numpy_random(frame: FrameType) -> list[tuple[Forbidden, int]]:
         start = path[0]
         value = sys.modules.get(start[1:]) if start.startswith(":") else _value(frame, start)
         for name in path[1:]:
-            value = getattr(value, name, None) if _is_numpy(value) else None
-        if getattr(value, "__self__", None) is _GLOBAL or any(value is each for each in _LOOSE):
+            value = _member(value, name)
+        what = walls_forbidden.named(value, frame.f_code.co_consts)
+        if what is not None:
+            found.append((what, line))
+        elif getattr(value, "__self__", None) is _GLOBAL or any(value is each for each in _LOOSE):
             found.append((draw(f"numpy.random.{getattr(value, '__name__', path[-1])}"), line))
     return found
 
@@ -131,6 +136,13 @@ _LOOSE = [  # functions that reach it without being bound to it
 
 def _is_numpy(value: Any) -> bool:
     return isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "numpy"
+
+
+def _member(value: Any, name: str) -> Any:
+    """A member of a module or of a class of dates; others are not looked into, for that may act."""
+    if _is_numpy(value) or (isinstance(value, type) and issubclass(value, datetime.date)):
+        return getattr(value, name, None)
+    return vars(value).get(name) if isinstance(value, ModuleType) else None
 
 
 def _value(frame: FrameType, name: str) -> Any:

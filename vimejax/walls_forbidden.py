@@ -1,11 +1,17 @@
 """What an environment may not touch while it is traced: clocks, entropy, global draws, float64."""
 
+import _thread
+import concurrent.futures
 import datetime
+import operator
 import os
 import random
+import re
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, FrameType
+import uuid
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, FrameType, MethodType
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +36,7 @@ _TYPES = (
     "int8",
     "bool",
 )
+_LETTERED = re.compile(r"[<>=|]?[fc](8|16)")  # "f8" and the like; "d" may be the name of an axis
 _NUMPY = frozenset(np.sctypeDict.values())
 _JAX = os.path.dirname(jax.__file__) + os.sep
 
@@ -66,6 +73,20 @@ def draw(name: str) -> Forbidden:
     return Forbidden(f"calls {name}", "draws from the key alone", DRAW)
 
 
+def look(name: str) -> Forbidden:
+    """A look at the process or the machine.
+
+    Args:
+      name: of the function.
+
+    Returns:
+      The breach in words.
+    """
+    want = "no look at the process or the machine"
+    return Forbidden(f"calls {name}", want, "compute from the state and the key alone")
+
+
+_THREAD = Forbidden("starts a thread", "one thread", "compute in reset or step itself")
 _CONVERSIONS = ("mktime", "strptime", "struct_time", "get_clock_info")
 _CLOCKS = [
     getattr(time, name)
@@ -73,18 +94,29 @@ _CLOCKS = [
     if isinstance(getattr(time, name), BuiltinFunctionType) and name not in _CONVERSIONS
 ]
 _ENTROPY = [getattr(os, name) for name in ("urandom", "getrandom") if hasattr(os, name)]
-_BUILTINS = {id(each): clock(f"time.{each.__name__}") for each in _CLOCKS} | {
-    id(each): draw(f"os.{each.__name__}") for each in _ENTROPY
-}
+_STARTS = [
+    getattr(_thread, name)
+    for name in ("start_new_thread", "start_joinable_thread")
+    if hasattr(_thread, name)
+]
+_LOOKS = [getattr(os, name) for name in ("getpid", "getppid", "getloadavg") if hasattr(os, name)]
+_BUILTINS = (
+    {id(each): clock(f"time.{each.__name__}") for each in _CLOCKS}
+    | {id(each): draw(f"os.{each.__name__}") for each in _ENTROPY}
+    | {id(each): look(f"os.{each.__name__}") for each in _LOOKS}
+    | {id(each): _THREAD for each in _STARTS}
+    | {id(os.times): clock("os.times")}
+)
 _GLOBAL = random.random.__self__  # type: ignore[attr-defined]  # the module's own generator
 # Names of all compiled functions that `builtin` can refuse.
 NAMES = frozenset(
-    [each.__name__ for each in _ENTROPY]
-    + [each.__name__ for each in _CLOCKS]
-    + ["random", "getrandbits", "seed"]
+    [each.__name__ for each in [*_ENTROPY, *_CLOCKS, *_LOOKS, *_STARTS]]
+    + ["random", "getrandbits", "seed", "times"]
     + [*_DATES]
 )
 _RANDOM = random.__file__
+_POOLS = os.path.join(os.path.dirname(concurrent.futures.__file__), "")
+_SEEDS = (random.Random.__init__.__code__, random.Random.seed.__code__)
 
 
 def builtin(function: Any) -> Forbidden | None:
@@ -106,8 +138,26 @@ def builtin(function: Any) -> Forbidden | None:
     return _BUILTINS.get(id(function))
 
 
-def method(frame: FrameType) -> Forbidden | None:
-    """Whether a Python function is a method of the global generator of `random`.
+def named(value: Any, texts: tuple[Any, ...]) -> Forbidden | None:
+    """Whether a function may not so much as name a value, for its call would make no event.
+
+    Args:
+      value: what the name means.
+      texts: constants of the function's code.
+
+    Returns:
+      The breach, or None.
+    """
+    if value is np.datetime64 and not {"now", "today"}.isdisjoint(texts):
+        return clock("numpy.datetime64")
+    if value is operator.methodcaller:
+        found = next((each for each in texts if isinstance(each, str) and each in NAMES), None)
+        return None if found is None else clock(f"operator.methodcaller of {found}")
+    return builtin(value) if isinstance(value, BuiltinFunctionType | MethodType) else None
+
+
+def function(frame: FrameType) -> Forbidden | None:
+    """Whether a Python function of the standard library is one that draws or reads a clock.
 
     Args:
       frame: of a function that was just entered.
@@ -116,9 +166,17 @@ def method(frame: FrameType) -> Forbidden | None:
       The breach, or None.
     """
     code = frame.f_code
+    if code is uuid.uuid1.__code__:
+        return clock("uuid.uuid1")
+    if code.co_filename.startswith(_POOLS) and code.co_name in ("submit", "map"):
+        return _THREAD
+    if code.co_filename == tempfile.__file__:
+        return draw(f"tempfile.{code.co_qualname}")
     if code.co_filename != _RANDOM or not code.co_argcount:
         return None
-    first = frame.f_locals.get(code.co_varnames[0])
+    first, *rest = (frame.f_locals.get(name) for name in code.co_varnames[:2])
+    if code in _SEEDS and first is not _GLOBAL and rest == [None]:
+        return draw("random.Random without a seed")
     return draw(f"random.{code.co_name}") if first is _GLOBAL else None
 
 
@@ -149,12 +207,15 @@ def wide_argument(frame: FrameType) -> Forbidden | None:
         return None
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args and **kwargs
-    given = [*_one_level(frame.f_locals.get(name) for name in code.co_varnames[:count])]
-    asked = [dtype for dtype in map(_asked, given) if dtype is not None]
+    names = {name: name for name in code.co_varnames[:count]}
+    if "name" in code.co_freevars and frame.f_locals.get("name") == "astype":
+        names["args"] = "dtype"  # a tracer's method, which hands on what it is given
+    given = [*_flat({new: frame.f_locals.get(name) for name, new in names.items()})]
+    asked = [dtype for dtype in (_asked(*each) for each in given) if dtype is not None]
     wide = next((dtype for dtype in asked if _is_wide(dtype)), None)
     if wide is not None:
         return Forbidden(f"asks JAX for {wide}", "float32 or integers", NARROW)
-    value = next((each for each in given if is_wide(each)), None)
+    value = next((each for _, each in given if is_wide(each)), None)
     if value is None or asked:  # converted to what was asked for, which is how it is mended
         return None
     return Forbidden(f"gives JAX a {value.dtype}", "float32 or integers", NARROW)
@@ -177,25 +238,39 @@ def _is_wide(dtype: Any) -> bool:
     return dtype.itemsize > 4 if kind == "f" else kind == "c" and dtype.itemsize > 8
 
 
-def _asked(value: Any) -> np.dtype | None:
-    """The type that a value names; None for `float`, which JAX reads as float32."""
+def _asked(name: str, value: Any) -> np.dtype | None:
+    """The type that an argument names; None for `float`, which JAX reads as float32."""
     if isinstance(value, np.dtype):
         return value
     if isinstance(value, type(jnp.float32)):
         return value.dtype
     if isinstance(value, type) and value in _NUMPY:
         return np.dtype(value)
-    if isinstance(value, str) and value in _TYPES:
-        return np.dtype(value)
+    if isinstance(value, str) and (
+        "dtype" in name or value in _TYPES or _LETTERED.fullmatch(value)
+    ):
+        try:
+            return np.dtype(value)
+        except TypeError:  # a type of JAX's alone, or none
+            return None
     return None
 
 
-def _one_level(values: Iterable[Any]) -> Iterator[Any]:
-    """Values, and what tuples, lists and dicts among them hold."""
-    for value in values:
+def _flat(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Values, each with the name it has: those that tuples, lists and dicts hold, at any depth."""
+    waiting = list(arguments.items())[::-1]
+    seen: list[Any] = []  # what is held here, so that no identity is used twice
+    known: set[int] = set()
+    while waiting:
+        name, value = waiting.pop()
+        if not isinstance(value, dict | tuple | list):
+            yield name, value
+            continue
+        if id(value) in known:
+            continue
+        known.add(id(value))
+        seen.append(value)
         if isinstance(value, dict):
-            yield from value.values()
-        elif isinstance(value, tuple | list):
-            yield from value
+            waiting += reversed([(str(key), each) for key, each in value.items()])
         else:
-            yield value
+            waiting += reversed([(name, each) for each in value])

@@ -3,13 +3,16 @@
 import datetime
 import functools
 import logging
+import operator
 import os
 import random
 import secrets
 import sys
+import tempfile
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from random import uniform
 from time import perf_counter
 
@@ -28,6 +31,9 @@ TABLE = np.linspace(0.0, 1.0, 5)
 LOCAL = random.Random(3)
 GENERATOR = np.random.default_rng(3)
 CLOCK, DRAWS = "want no clock; count steps", "want draws from the key alone; draw with jax.random"
+LOOKS = "want no look at the process or the machine; compute from the state"
+ALONE = "want one thread; compute in reset or step itself"
+BY_NAME, DATES, POOL = operator.methodcaller, [datetime.datetime], ThreadPoolExecutor(1)
 FLOATS = "want float32 or integers; write jnp.float32"
 
 
@@ -58,6 +64,10 @@ def plus(value) -> float:
     return 0.0 * float(value)
 
 
+def callback(function):
+    return functools.partial(function)()
+
+
 # Each is one line, so that its first line is the one to be named.
 FORBIDDEN = [
     ("time.time", lambda x: x + plus(time.time()), CLOCK),
@@ -74,6 +84,23 @@ FORBIDDEN = [
     ("os.urandom", lambda x: x + plus(secrets.randbelow(5)), DRAWS),
     ("os.urandom", lambda x: x + plus(uuid.uuid4().int % 2), DRAWS),
     ("os.urandom", lambda x: x + plus(np.random.default_rng().random()), DRAWS),
+    ("uuid.uuid1", lambda x: x + plus(uuid.uuid1().int % 2), CLOCK),
+    ("uuid.uuid1", lambda x: x + plus(functools.partial(uuid.uuid1)().int % 2), CLOCK),
+    ("os.times", lambda x: x + plus(os.times().user), CLOCK),
+    ("time.time", lambda x: x + plus(functools.partial(time.time)()), CLOCK),
+    ("time.time", lambda x: x + plus(next(iter(time.time, None))), CLOCK),
+    ("random.random", lambda x: x + plus(functools.partial(random.random)()), DRAWS),
+    ("datetime.datetime.now", lambda x: x + plus(callback(datetime.datetime.now).day), CLOCK),
+    ("operator.methodcaller of now", lambda x: x + plus(BY_NAME("now")(DATES[0]).day), CLOCK),
+    ("numpy.datetime64", lambda x: x + plus(np.datetime64("now").astype(int)), CLOCK),
+    ("numpy.datetime64", lambda x: x + plus(np.datetime64("today", "D").astype(int)), CLOCK),
+    ("random.Random without a seed", lambda x: x + plus(random.Random().random()), DRAWS),
+    ("random.Random without a seed", lambda x: x + plus(LOCAL.seed(None) or 0), DRAWS),
+    ("tempfile.mktemp", lambda x: x + plus(len(tempfile.mktemp())), DRAWS),
+    ("os.getpid", lambda x: x + plus(os.getpid()), LOOKS),
+    ("os.getloadavg", lambda x: x + plus(os.getloadavg()[0]), LOOKS),
+    ("starts a thread", lambda x: x + plus(threading.Thread(target=int).start() or 0), ALONE),
+    ("starts a thread", lambda x: x + plus(POOL.submit(int).result()), ALONE),
     ("numpy.random.rand", lambda x: x + plus(np.random.rand()), DRAWS),
     ("numpy.random.rand", lambda x: x + plus(rand()), DRAWS),
     ("numpy.random.seed", lambda x: x + plus(np.random.seed(1) or 0), DRAWS),
@@ -83,6 +110,15 @@ FORBIDDEN = [
     ("gives JAX a float64", lambda x: x + jnp.asarray(TABLE)[:2], FLOATS),
     ("gives JAX a float64", lambda x: jnp.stack([x[0], np.sin(0.3)]), FLOATS),
     ("asks JAX for float64", lambda x: x.astype(jnp.float64), FLOATS),
+    ("gives JAX a float64", lambda x: x + jnp.asarray([[np.float64(0.1)]])[0], FLOATS),
+    ("gives JAX a float64", lambda x: x + jnp.asarray([[[[WIDE]]]])[0, 0, 0], FLOATS),
+    ("gives JAX a float64", lambda x: jax.tree.map(jnp.sin, ({"a": [(x, WIDE)]},)) and x, FLOATS),
+    ("asks JAX for float64", lambda x: x.astype("f8"), FLOATS),
+    ("asks JAX for float64", lambda x: x.astype("<f8"), FLOATS),
+    ("asks JAX for float64", lambda x: x.astype("d"), FLOATS),
+    ("asks JAX for float64", lambda x: x + jnp.zeros(2, dtype="d"), FLOATS),
+    ("asks JAX for float64", lambda x: x + jnp.sum(x, dtype="d"), FLOATS),
+    ("asks JAX for complex128", lambda x: x + jnp.zeros(2, "c16").real, FLOATS),
     ("asks JAX for float64", lambda x: x + jnp.zeros(2, "float64"), FLOATS),
     ("asks JAX for float64", lambda x: x + jnp.zeros(2, np.float64), FLOATS),
     ("asks JAX for float64", lambda x: x + jnp.zeros(2, dtype=np.dtype("float64")), FLOATS),
@@ -139,6 +175,12 @@ ALLOWED = [
     lambda x: x * float(WIDE) + np.pi,
     lambda x: x + jnp.asarray(TABLE[:2], jnp.float32),
     lambda x: x + jnp.asarray(TABLE, dtype="float32")[:2],
+    lambda x: x + jnp.asarray([[[0.1]]])[0, 0] + jnp.asarray([[np.float64(0.1)]], "f4")[0],
+    lambda x: x + jnp.sum(x, dtype="f") + jnp.zeros(2, dtype="bfloat16").astype("<f4"),
+    lambda x: jax.vmap(lambda y: y + jax.lax.psum(y, "d"), axis_name="d")(x),
+    lambda x: x + plus(random.Random(3).random()) + plus(LOCAL.seed(3) or 0),
+    lambda x: x + plus(np.datetime64("2020-01-01").astype(int)) + plus(uuid.UUID(int=1).int),
+    lambda x: x + functools.partial(jnp.sin)(x) + plus(operator.methodcaller("count", 1)([1])),
     lambda x: x + TABLE.astype(np.float32)[:2],
     lambda x: x + jnp.zeros(2, float) + jnp.ones(2),
     lambda x: x + plus(LOCAL.random()) + plus(GENERATOR.random()),
