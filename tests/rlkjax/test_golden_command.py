@@ -32,6 +32,14 @@ def test_the_reference_gives_the_stored_bytes(task):
     assert golden_streams.check(task, golden.FOLDER, ("reference",)).faults == ()
 
 
+@pytest.mark.parametrize("task", golden.tasks())
+def test_no_stored_program_is_stale(task):
+    origin = golden.read(golden.FOLDER, task).provenance
+    if origin["versions"]["jax"] != golden_streams.versions()["jax"]:
+        pytest.skip("another version of jax traces another program")
+    assert golden_streams.program_digest(golden.environment(task)) == origin["program"]
+
+
 @pytest.mark.parametrize(
     "task", [pytest.param(each, marks=() if each in FAST else SLOW) for each in golden.tasks()]
 )
