@@ -3,8 +3,9 @@
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rlkjax.atomic import TEMPORARY, explain
@@ -12,6 +13,8 @@ from rlkjax.errors import InputError
 
 CONFIG = "config.json"
 SHOWN = 6  # differing keys that are named; more are counted
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _FLOAT = re.compile(r"-?0x[01]\.[0-9a-f]+p[+-][0-9]+", re.ASCII)  # as `float.hex` writes them
 
@@ -36,13 +39,13 @@ def check_new(folder: Path) -> None:
         )
 
 
-def check_config(folder: Path, config: bytes, given: Collection[str] = ()) -> None:
+def check_config(folder: Path, config: bytes, given: Mapping[str, str] = NOTHING) -> None:
     """That a run folder is of the config that the caller wants to run.
 
     Args:
       folder: a run folder.
       config: canonical bytes of the config that the caller wants to run.
-      given: dotted keys that the caller changed by --set.
+      given: dotted key that the caller changed -> the option that changed it.
 
     Raises:
       InputError: it is of another config; says what to add and what to leave out.
@@ -69,14 +72,14 @@ def check_config(folder: Path, config: bytes, given: Collection[str] = ()) -> No
     )
 
 
-def _move(keys: list[str], there: Mapping[str, Any], given: Collection[str]) -> str:
+def _move(keys: list[str], there: Mapping[str, Any], given: Mapping[str, str]) -> str:
     """What to change on the command line, so that the configs are the same."""
     if all(key not in there for key in keys):
         return "go on with the version of rlkjax that began it"
     wanted = [f"--set {shlex.quote(f'{key}={_shown(there, key)}')}" for key in keys if key in there]
     if any(key in given for key in keys):
-        mine = " ".join(f"--set {key}" for key in keys if key in given)
-        return f"leave out {mine}, or add at the end {' '.join(wanted)}"
+        mine = " ".join(given[key] for key in keys if key in given)
+        return f"leave out {mine} and add {' '.join(wanted)}"
     return f"add {' '.join(wanted)}"
 
 

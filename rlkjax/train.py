@@ -120,8 +120,10 @@ def _check_folder(config: Config, folder: Path, options: argparse.Namespace) -> 
     if not options.resume:
         run_folder_begin.check_new(folder)
     elif (folder / run_folder_begin.CONFIG).exists():
-        given = [each.partition("=")[0].strip() for each in options.set]
-        given += ["audit.reference_every"] if options.reference is not None else []
+        keys = [each.partition("=")[0].strip() for each in options.set]
+        given = {key: f"--set {key}" for key in keys}
+        if options.reference is not None:
+            given["audit.reference_every"] = "--reference"
         run_folder_begin.check_config(folder, canonical_config(config), given)
 
 

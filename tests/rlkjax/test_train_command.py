@@ -78,6 +78,14 @@ def test_a_run_that_is_broken_off_names_its_checkpoint(command, tmp_path, monkey
     assert err.splitlines()[-1] == want
 
 
+def test_resume_with_another_interval_names_the_option(command, tmp_path):
+    (tmp_path / "config.json").write_bytes(b'{"audit":{"reference_every":2}}')
+    err = command("--run-dir", tmp_path, "--resume", "--reference", "every=3")[2]
+    assert "audit.reference_every is 2 there and 3 here" in err
+    assert "leave out --reference and add --set audit.reference_every=2, or start" in err
+    assert re.search(r"missing there and .* here, and [0-9]+ more\), want the same", err)
+
+
 def test_only_a_physics_engine_is_said_to_take_minutes(command, tmp_path):
     assert "\ncompiling\n" in command("--run-dir", tmp_path)[2]
 
@@ -99,7 +107,7 @@ def test_resume_with_another_config_names_every_key_before_compiling(command, tm
     assert err == (
         f"rlkjax: config: got one that is not the config of {tmp_path} (checkpoint.keep is 9 there "
         "and 2 here, ppo.learning_rate is 0.0003 there and 0.01 here, seed is 0 there and 4 here), "
-        "want the same; leave out --set seed, or add at the end --set checkpoint.keep=9 "
+        "want the same; leave out --set seed and add --set checkpoint.keep=9 "
         "--set ppo.learning_rate=0.0003 --set seed=0, or start a new run\n"
     )
 

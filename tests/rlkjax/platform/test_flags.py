@@ -17,6 +17,11 @@ def test_words_are_read_as_xla_reads_them() -> None:
     }
 
 
+def test_the_flags_of_the_user_are_those_that_are_not_pinned() -> None:
+    words = flags.merge(flags.native_flags("cpu"), {"xla_cpu_max_isa": "AVX"})
+    assert flags.not_pinned(words, "cpu") == ("--xla_cpu_max_isa=AVX",)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
