@@ -76,6 +76,8 @@ def _move(keys: list[str], there: Mapping[str, Any], given: Mapping[str, str]) -
     """What to change on the command line, so that the configs are the same."""
     if all(key not in there for key in keys):
         return "go on with the version of rlkjax that began it"
+    if len(keys) > SHOWN:
+        return "name the --config of that run"
     wanted = [f"--set {shlex.quote(f'{key}={_shown(there, key)}')}" for key in keys if key in there]
     if any(key in given for key in keys):
         mine = " ".join(given[key] for key in keys if key in given)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from rlkjax.config import canonical_config
+
 SECONDS = 2.0  # of processor time, interpreter start and imports included
 
 
@@ -78,12 +80,20 @@ def test_a_run_that_is_broken_off_names_its_checkpoint(command, tmp_path, monkey
     assert err.splitlines()[-1] == want
 
 
-def test_resume_with_another_interval_names_the_option(command, tmp_path):
-    (tmp_path / "config.json").write_bytes(b'{"audit":{"reference_every":2}}')
+def test_resume_with_another_interval_names_the_option(command, configure, tmp_path):
+    stored = canonical_config(configure("audit.reference_every=2"))
+    (tmp_path / "config.json").write_bytes(stored)
     err = command("--run-dir", tmp_path, "--resume", "--reference", "every=3")[2]
     assert "audit.reference_every is 2 there and 3 here" in err
     assert "leave out --reference and add --set audit.reference_every=2, or start" in err
-    assert re.search(r"missing there and .* here, and [0-9]+ more\), want the same", err)
+
+
+def test_resume_with_quite_another_config_names_six_keys(command, tmp_path):
+    stored = {"seed": 0, **{f"key{number}": number for number in range(9)}}
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    err = command("--run-dir", tmp_path, "--resume")[2]
+    assert err.count(" there and ") == 6
+    assert re.search(r", and [0-9]+ more\), want the same; name the --config of that run, or", err)
 
 
 def test_only_a_physics_engine_is_said_to_take_minutes(command, tmp_path):
