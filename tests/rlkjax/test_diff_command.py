@@ -119,9 +119,14 @@ def test_help_names_the_exit_statuses(capsys):
 
 
 def train(folder, *settings, **variables):
-    """A run in a process of its own: 256 environments, so that XLA splits its products."""
+    """A native run in its own process: 256 environments, so that XLA splits its products."""
     kept = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_PLATFORMS")}
-    size = ("rollout.num_envs=256", "rollout.unroll_length=16", "total_steps=8192")
+    size = (
+        "numerics=native",
+        "rollout.num_envs=256",
+        "rollout.unroll_length=16",
+        "total_steps=8192",
+    )
     words = [word for setting in (*size, KEEP, *settings) for word in ("--set", setting)]
     subprocess.run(
         [sys.executable, "-m", "rlkjax.train", "--config", "configs/quickstart.yaml"]
