@@ -19,6 +19,11 @@ def batched(fn: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
     return fn
 
 
+def repeat(steps: int, step: Callable[[Array, Any], Any], state: Any) -> Any:
+    """A loop; the body is not even traced for a matrix that has no columns to take."""
+    return lax.fori_loop(0, steps, step, state) if steps > 0 else state
+
+
 def cholesky_matrix(a: Array) -> Array:
     """Lower triangular L with L L^T = A: column j from the exact sums over the columns before it.
 
@@ -36,7 +41,7 @@ def cholesky_matrix(a: Array) -> Array:
         values = jnp.where(rows >= j, values, 0.0)
         return lax.dynamic_update_index_in_dim(low, values, j, 1)
 
-    low = lax.fori_loop(0, size, column, jnp.zeros_like(a))
+    low = repeat(size, column, jnp.zeros_like(a))
     good = jnp.all(jnp.isfinite(low))
     return jnp.where(good, low, jnp.where(rows[:, None] >= rows[None, :], jnp.nan, 0.0))
 
@@ -62,7 +67,7 @@ def solve_lower(a: Array, b: Array, unit: bool) -> Array:
             rest = rest / a[i, i]
         return lax.dynamic_update_index_in_dim(x, rest, i, 0)
 
-    return lax.fori_loop(0, size, row, jnp.zeros_like(b))
+    return repeat(size, row, jnp.zeros_like(b))
 
 
 def triangular_matrix(a: Array, b: Array, params: Mapping[str, Any]) -> Array:
@@ -107,7 +112,7 @@ def qr_matrix(a: Array, full: bool) -> tuple[Array, Array]:
         return q - jnp.outer(q @ v, weight * v), r
 
     steps = min(num_rows - 1, num_columns)
-    q, r = lax.fori_loop(0, steps, reflect, (jnp.eye(num_rows, dtype=a.dtype), a))
+    q, r = repeat(steps, reflect, (jnp.eye(num_rows, dtype=a.dtype), a))
     r = jnp.triu(r)
     width = num_rows if full else min(num_rows, num_columns)
     return q[:, :width], r[:width]
@@ -144,7 +149,7 @@ def lu_matrix(a: Array) -> tuple[Array, Array, Array]:
 
     steps = min(num_rows, num_columns)
     start = (jnp.zeros(steps, jnp.int32), rows.astype(jnp.int32), a)
-    pivots, order, m = lax.fori_loop(0, steps, step, start)
+    pivots, order, m = repeat(steps, step, start)
     return m, pivots, order
 
 

@@ -225,3 +225,22 @@ def test_crossed_bounds_of_a_clamp():
     x = np.float32([0, -0.0, 1, -1, np.inf, -np.inf])
     assert np.asarray(exact(fn)(x)).tolist() == [-1.0] * 6
     assert np.asarray(reference(fn)(x)).tobytes() == np.asarray(exact(fn)(x)).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        jnp.linalg.cholesky,
+        lax.linalg.lu,
+        lambda a: lax.linalg.qr(a, full_matrices=False),
+        lambda a: lax.linalg.triangular_solve(a, a, left_side=True, lower=True),
+    ],
+)
+def test_matrices_of_nothing(fn, shape):
+    x = np.zeros(shape, np.float32)
+    got, want = exact(fn)(x), reference(fn)(x)
+    pairs = list(zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True))
+    assert [(np.shape(g), np.shape(w)) for g, w in pairs] == [
+        (e.shape, e.shape) for e in jax.tree.leaves(jax.eval_shape(fn, x))
+    ]
