@@ -29,7 +29,7 @@ train: $(READY)
 	while [ -e "$$run" ]; do n=$$((n + 1)); run=$(RUNS)/$$name-$$n; done; \
 	$(BIN)/python -m rlkjax.train --config $(CONFIG) --run-dir "$$run"; \
 	$(BIN)/python -m rlkjax.verify "$$run"; \
-	echo "learning curve: $$run/learning_curve.svg"
+	echo "report: $$run/report.html"
 
 test: $(READY)
 	$(BIN)/ruff format --check .
