@@ -9,8 +9,14 @@ import pytest
 from rlkjax.errors import InputError
 from rlkjax.platform import flags
 
-# 256 environments: large enough for XLA to split its products over the threads.
-SETTINGS = ["rollout.num_envs=256", "rollout.unroll_length=16", "total_steps=8192"]
+# Native, whose bits can depend on the threads; 256 environments are enough for XLA to split its
+# products over them.
+SETTINGS = [
+    "numerics=native",
+    "rollout.num_envs=256",
+    "rollout.unroll_length=16",
+    "total_steps=8192",
+]
 
 
 CHILD = """

@@ -115,7 +115,6 @@ def test_an_exact_function_is_exported_with_stable_text(platform):
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
 def test_an_exported_function_is_written_and_read_again(platform):
-    pytest.importorskip("flatbuffers")
     args = MATRIX, jax.random.key(3)
     exported = jax.export.export(jax.jit(exact(mixed)), platforms=[platform])(*args)
     again = jax.export.deserialize(exported.serialize())

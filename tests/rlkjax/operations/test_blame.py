@@ -124,9 +124,10 @@ def test_another_wrong_sum_is_no_contraction():
 
 def test_what_the_compiler_contracts_is_found_beside_the_plain_program():
     args = (np.full(64, FACTOR), np.full(64, FACTOR), np.full(64, ADDEND))
-    if not np.asarray(jax.jit(contracted)(*args)).any():
-        pytest.skip("the compiler of this machine contracts nothing")
     found = first_differing_operation(contracted, contracted, *args, modes=("plain", "fused"))
+    if not np.asarray(jax.jit(contracted)(*args)).any():
+        assert found is None  # the compiler of this machine contracts nothing
+        return
     assert (found.primitive, found.cause) == ("add", "contraction")
     assert line_of(contracted, "product + c") in found.line
 
