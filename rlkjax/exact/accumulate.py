@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from rlkjax.exact.few import few_sum, few_terms
 from rlkjax.exact.grid import across, power, to_grid
 from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow_sum, widen
 
@@ -40,6 +41,8 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
     shape = [n for a, n in enumerate(x.shape) if a not in axes]
     if x.size == 0:
         return empty_sum(shape, opaque)
+    if few_terms(x, axes):
+        return few_sum(x, axes[0], SUM_BITS, opaque)
     peak = power(x, axes)
     grid = to_grid(x, peak, SUM_BITS, opaque)
     total = lax.reshape(across(lax.reduce_sum, lax.add, grid, axes), shape)

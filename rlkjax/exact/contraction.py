@@ -9,6 +9,7 @@ docs/decisions/0101-bits-of-a-dot.md.)
 One rounding to float32 ends it; zeros, infinities and NaN as in accumulate.py.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
+from rlkjax.exact.few import few_dot, few_products
 from rlkjax.exact.grid import power, to_grid
 from rlkjax.exact.rounding import F64, I64, Opaque, hidden, narrow_sum, widen
 
@@ -61,6 +63,9 @@ def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
       float32 of the shape that `lax.dot_general` gives.
     """
     (lhs_contract, rhs_contract), _ = dims
+    shape = product_shape(lhs, rhs, dims)
+    if few_products(lhs, rhs, dims[0], math.prod(shape)):
+        return few_dot(lhs, rhs, dims, shape, DOT_BITS, opaque)
     left = Operand(lhs, power(lhs, lhs_contract))
     right = Operand(rhs, power(rhs, rhs_contract))
     return contract(left, right, dims, opaque)

@@ -13,6 +13,7 @@ import numpy as np
 from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedDtypeError, UnsupportedPrimitiveError
 from rlkjax.exact.joins import device_sums
+from rlkjax.exact.sharing import uses
 
 Kind = Literal["defined", "moved", "composed", "control"]
 ALLOWED = frozenset(
@@ -81,6 +82,7 @@ def run(
     values.update(zip(opened.constvars, consts, strict=True))
     values.update(zip(opened.invars, args, strict=True))
     joins = device_sums(opened)
+    reads = uses(opened, ops.uses)
     for number, eqn in enumerate(opened.eqns):
         rule = lookup(ops, eqn)
         check_dtypes(ops, eqn)
@@ -88,8 +90,11 @@ def run(
         if number in joins.done:
             outs: Sequence[Any] = operands
         else:
-            here = ops.over(joins.sums[number]) if number in joins.sums else within(ops, eqn)
+            here = replace(within(ops, eqn), uses=tuple(reads.get(v, 0) for v in eqn.outvars))
+            here = here.over(joins.sums[number]) if number in joins.sums else here
             outs = rule.apply(here, eqn, operands)
+            if rule.kind != "control":
+                outs = here.results(eqn, operands, outs)
         values.update(zip(eqn.outvars, outs, strict=True))
     return [read(atom) for atom in opened.outvars]
 

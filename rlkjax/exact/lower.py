@@ -18,6 +18,7 @@ from rlkjax.exact import (
     pairs,
     rounding,
     scatter,
+    sharing,
 )
 from rlkjax.exact.interpret import Table
 from rlkjax.exact.rounding import Opaque, narrow, widen
@@ -76,7 +77,8 @@ class Lowering:
       table: rules by name of primitive.
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
-      computed: id of a value -> the value, and the same computed once for all its uses.
+      work: id of a value -> the value, and its `sharing.work`, which is 0 if it is missing.
+      uses: `sharing.uses` of the results of the equation at hand; empty: once each.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
     """
@@ -85,7 +87,8 @@ class Lowering:
     table: Table
     kept: frozenset[str] = frozenset()
     grid: str = "output"
-    computed: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    work: dict[int, tuple[Array, int]] = field(default_factory=dict)
+    uses: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
     line: str = ""
 
@@ -95,7 +98,7 @@ class Lowering:
 
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
-        return replace(self, computed={})
+        return replace(self, work={}, uses=())
 
     def collective(self, name: str, params: dict[str, Any], args: Sequence[Array]) -> list[Array]:
         """What devices compute together."""
@@ -111,16 +114,19 @@ class Lowering:
 
         return collective.shard_map(local, params, args, self.opaque)
 
-    def kept_once(self, x: Array) -> Array:
-        """Notes that x is computed once, whatever uses it."""
-        self.computed[id(x)] = (x, x)
-        return x
+    def results(self, eqn: Any, operands: Sequence[Array], outs: Sequence[Array]) -> list[Array]:
+        """Results of an equation; what several loops would compute again is computed once."""
+        distinct = {id(x): x for x in operands}
+        work = sharing.work(eqn, [self.work.get(key, (x, 0))[1] for key, x in distinct.items()])
+        return [self.result(x, work, n) for x, n in zip(outs, self.uses, strict=True)]
 
-    def once(self, x: Array) -> Array:
-        """x, computed once for all its uses; see `rounding.settled`."""
-        if id(x) not in self.computed:
-            self.computed[id(x)] = (x, self.kept_once(rounding.settled(x, self.opaque)))
-        return self.computed[id(x)][1]
+    def result(self, x: Array, work: int, uses: int) -> Array:
+        """A value that takes some work and is used some times."""
+        known = self.work.get(id(x), (x, work))[1]
+        if known >= sharing.LIMIT and uses > 1 and x.dtype == F32 and x.ndim > 0:
+            x, known = rounding.settled(x, self.opaque), 0
+        self.work[id(x)] = (x, known)
+        return x
 
     def literal(self, value: Any, dtype: Any) -> Array:
         """A constant of the program; a float is hidden, or XLA would simplify with it."""
@@ -141,7 +147,7 @@ class Lowering:
             return x
         bits = lax.bitcast_convert_type(x, I32)
         flushed = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
-        return self.kept_once(lax.bitcast_convert_type(flushed | self.opaque.nothing, F32))
+        return lax.bitcast_convert_type(flushed | self.opaque.nothing, F32)
 
     def exit(self, x: Array) -> Array:
         """An output: one bit pattern for every NaN."""
@@ -184,7 +190,7 @@ class Lowering:
 
     def unary(self, name: str, x: Array) -> Array:
         """A function of `rounding.UNARY`, nearest even."""
-        return self.kept_once(rounding.unary(name, x, self.opaque))
+        return rounding.unary(name, x, self.opaque)
 
     def atan2(self, y: Array, x: Array) -> Array:
         """Angle of (x, y), nearest even."""
@@ -219,7 +225,7 @@ class Lowering:
             return lax.reduce_sum(x, tuple(axes))
         if self.devices:
             return collective.device_sum(x, axes, self.devices, self.opaque)
-        return accumulate.order_free_sum(self.once(x), axes, self.opaque)
+        return accumulate.order_free_sum(x, axes, self.opaque)
 
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
         """Running sum; float32: on the grid of the whole axis."""
@@ -237,7 +243,6 @@ class Lowering:
             return collective.device_dot(lhs, rhs, dims, self.devices, self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
-        lhs, rhs = self.once(lhs), self.once(rhs)
         return contraction.order_free_dot(lhs, rhs, dims, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:

@@ -48,6 +48,7 @@ class Reference:
       device: the one that runs, inside `shard_map`.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
+      uses: how often the results of the equation at hand are used; nothing here depends on it.
     """
 
     table: Table
@@ -55,6 +56,13 @@ class Reference:
     device: numpy_devices.Device | None = None
     devices: tuple[str, ...] = ()
     line: str = ""
+    uses: tuple[int, ...] = ()
+
+    def results(
+        self, eqn: Any, operands: Sequence[Value], outs: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Results of an equation, which NumPy computes once anyway."""
+        return outs
 
     def over(self, devices: tuple[str, ...]) -> "Reference":
         """The same executor, whose sums go on over devices."""
@@ -62,7 +70,7 @@ class Reference:
 
     def inside(self) -> "Reference":
         """The same executor for a body."""
-        return self
+        return replace(self, uses=())
 
     def gathered(self, x: Value) -> Value:
         """The parts of all devices along `self.devices`, on a new first axis."""

@@ -1,0 +1,107 @@
+"""Sums and products of few terms, written out: element by element instead of by reductions.
+
+The same values as accumulate.py and contraction.py. A reduction of 2 or 3 terms is a loop of its
+own for the compiler, and one more for the largest magnitude; written out, both become part of the
+loops around them. Physics is full of them.
+"""
+
+import functools
+import operator
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from rlkjax.exact.grid import EXPONENT, MAGNITUDE, to_grid
+from rlkjax.exact.rounding import F32, I32, Opaque, narrow_sum, widen
+
+Array = jax.Array
+
+FEW = 4
+SPREAD = 4
+HIGHEST = 0x7F000000  # 2^127 as bits of a float32
+
+
+def few_terms(x: Array, axes: Sequence[int]) -> bool:
+    """Whether the sum along axes is one to be written out."""
+    return len(axes) == 1 and 0 < x.shape[axes[0]] <= FEW and x.size > x.shape[axes[0]]
+
+
+def few_products(lhs: Array, rhs: Array, contract: Sequence[Sequence[int]], size: int) -> bool:
+    """Whether a product of matrices is one to be written out.
+
+    Args:
+      lhs: left operand.
+      rhs: right operand.
+      contract: contracted axes of both.
+      size: number of elements of the product. Each rounds its own terms, so that it must not be
+        much larger than the operands.
+    """
+    if not few_terms(lhs, contract[0]):
+        return False
+    rows_and_columns = (lhs.size + rhs.size) // lhs.shape[contract[0][0]]
+    return size <= SPREAD * rows_and_columns
+
+
+def terms(x: Array, axis: int) -> list[Array]:
+    """The slices of x along an axis, which vanishes."""
+    return [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
+
+
+def largest_power(values: Sequence[Array]) -> Array:
+    """2^e of the largest magnitude among values, element by element: float32 → float64.
+
+    Of zeros it is 0, and at most 2^127: neither an infinity nor a NaN, which the sum then is,
+    depends on a grid.
+    """
+    bits = [lax.bitcast_convert_type(v, I32) & MAGNITUDE for v in values]
+    peak = lax.min(functools.reduce(lax.max, bits) & EXPONENT, I32(HIGHEST))
+    return widen(lax.bitcast_convert_type(peak, F32))
+
+
+def on_grid(x: Array, axis: int, bits: int, opaque: Opaque) -> list[Array]:
+    """The slices of x along an axis, rounded to the grid of their largest magnitude: float64."""
+    values = terms(x, axis)
+    power = largest_power(values)
+    return [to_grid(v, power, bits, opaque) for v in values]
+
+
+def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
+    """Sum along an axis: float32 → float32."""
+    return narrow_sum(functools.reduce(operator.add, on_grid(x, axis, bits, opaque)), opaque)
+
+
+def few_dot(
+    lhs: Array, rhs: Array, dims: tuple, shape: Sequence[int], bits: int, opaque: Opaque
+) -> Array:
+    """dot_general with one contracted axis.
+
+    Args:
+      lhs: float32.
+      rhs: float32.
+      dims: dimension numbers of `lax.dot_general`.
+      shape: of the product.
+      bits: of a grid.
+      opaque: run-time scalars.
+
+    Returns:
+      float32.
+    """
+    ((left_axis,), (right_axis,)), batch = dims
+    batch_axes = list(range(len(batch[0])))
+    left = [batch_first(v, batch[0], left_axis) for v in on_grid(lhs, left_axis, bits, opaque)]
+    right = [batch_first(v, batch[1], right_axis) for v in on_grid(rhs, right_axis, bits, opaque)]
+    free = left[0].ndim
+    left_axes = list(range(free))
+    right_axes = batch_axes + list(range(free, len(shape)))
+    products = [
+        lax.broadcast_in_dim(a, shape, left_axes) * lax.broadcast_in_dim(b, shape, right_axes)
+        for a, b in zip(left, right, strict=True)
+    ]
+    return narrow_sum(functools.reduce(operator.add, products), opaque)
+
+
+def batch_first(x: Array, batch: Sequence[int], gone: int) -> Array:
+    """Batch axes to the front; axes are counted as before axis `gone` vanished."""
+    return jnp.moveaxis(x, [a - (a > gone) for a in batch], range(len(batch)))

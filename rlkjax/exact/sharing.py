@@ -1,0 +1,110 @@
+"""Which values a compiler would compute again and again.
+
+XLA on CPU puts a value into every loop that uses it, unless its last operation counts as expensive.
+A value that is used several times and takes several operations is therefore to be computed once
+(`rounding.settled`). `uses` counts the one, `work` the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlkjax.exact import compat
+from rlkjax.exact.few import few_products, few_terms
+from rlkjax.exact.rounding import UNARY
+
+LIMIT = 4
+FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
+CALLS = frozenset(
+    [
+        "jit",
+        "pjit",
+        "closed_call",
+        "core_call",
+        "remat2",
+        "checkpoint",
+        "remat",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+    ]
+)
+MOVES = frozenset(
+    [
+        "slice",
+        "squeeze",
+        "reshape",
+        "broadcast_in_dim",
+        "transpose",
+        "concatenate",
+        "rev",
+        "expand_dims",
+        "copy",
+    ]
+)
+SUMS = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "scatter_add"])
+
+
+def uses(jaxpr: Any, of_results: Sequence[int] = ()) -> Mapping[Any, int]:
+    """How many loops read each value.
+
+    A sum reads twice: for the largest magnitude, and to add. An element that meets several others
+    is read for each of them. What only moves a value is no loop: who reads the moved one reads it.
+
+    Args:
+      jaxpr: open jaxpr.
+      of_results: the same of its results; empty: once each.
+
+    Returns:
+      variable -> number; a variable that is never read is missing.
+    """
+    counts: dict[Any, int] = {}
+    reads = list(zip(jaxpr.outvars, of_results or [1] * len(jaxpr.outvars), strict=True))
+    for eqn in [None, *reversed(jaxpr.eqns)]:
+        if eqn is not None:
+            reads = list(zip(eqn.invars, reads_of(eqn, counts), strict=True))
+        for atom, number in reads:
+            if not hasattr(atom, "val"):
+                counts[atom] = counts.get(atom, 0) + number
+    return counts
+
+
+def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
+    """How many loops read each operand of an equation on its account."""
+    of_results = [counts.get(v, 0) for v in eqn.outvars]
+    name = eqn.primitive.name
+    if name in CALLS:
+        inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
+        below = uses(inner, of_results)
+        return [below.get(v, 0) for v in inner.invars]
+    size = max((v.aval.size for v in eqn.outvars), default=0)
+    if name in MOVES:
+        grows = size > sum(a.aval.size for a in eqn.invars)
+        return [of_results[0] + grows] * len(eqn.invars)
+    return [2 if name in SUMS or a.aval.size < size else 1 for a in eqn.invars]
+
+
+def work(eqn: Any, below: Sequence[int]) -> int:
+    """Operations that a loop repeats for an element of the results of an equation.
+
+    Args:
+      eqn: the equation.
+      below: the same for each of its distinct operands.
+    """
+    name = eqn.primitive.name
+    if name in MOVES:
+        return max(below)
+    if name in SUMS:
+        return sum(below) + FEW_TERMS if few(eqn) else ROUNDING
+    own = FUNCTION if name in UNARY else DIVISION if name in ("div", "sqrt") else 1
+    return sum(below) + own
+
+
+def few(eqn: Any) -> bool:
+    """Whether a sum is written out; see few.py."""
+    shapes = [atom.aval for atom in eqn.invars]
+    if eqn.primitive.name == "reduce_sum":
+        return few_terms(shapes[0], eqn.params["axes"])
+    if eqn.primitive.name == "dot_general":
+        contract, _ = eqn.params["dimension_numbers"]
+        return few_products(shapes[0], shapes[1], contract, eqn.outvars[0].aval.size)
+    return False
