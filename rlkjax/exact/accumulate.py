@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from rlkjax.exact.few import few_sum, few_terms
-from rlkjax.exact.grid import across, power, to_grid
+from rlkjax.exact.grid import power, to_grid
 from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow_sum, widen
 
 Array = jax.Array
@@ -45,13 +45,25 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
         return few_sum(x, axes[0], SUM_BITS, opaque)
     peak = power(x, axes)
     grid = to_grid(x, peak, SUM_BITS, opaque)
-    total = lax.reshape(across(lax.reduce_sum, lax.add, grid, axes), shape)
+    total = added(grid, axes)
     if moved_size(x, axes) > SUM_BLOCK:
         unit = peak * np.float64(2.0**-SUM_BITS)
         whole = lax.convert_element_type(grid / unit, I64)
         exact = rounded(lax.reduce_sum(whole, axes)) * jnp.squeeze(unit, axes)
         total = jnp.where(jnp.isfinite(total), exact, total)
     return narrow_sum(total, opaque)
+
+
+def added(grid: Array, axes: Sequence[int]) -> Array:
+    """Sum along axes of numbers whose partial sums are exact: float64.
+
+    Along the longest axis as a product with ones, which takes whole vectors, and half the time of a
+    reduction.
+    """
+    longest = max(axes, key=lambda a: grid.shape[a])
+    ones = jnp.ones(grid.shape[longest], grid.dtype)
+    total = lax.dot_general(grid, ones, (((longest,), (0,)), ((), ())))
+    return lax.reduce_sum(total, tuple(a - (a > longest) for a in axes if a != longest))
 
 
 def empty_sum(shape: Sequence[int], opaque: Opaque) -> Array:

@@ -21,7 +21,7 @@ from jax import lax
 from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
 from rlkjax.exact.few import few_dot, few_products
 from rlkjax.exact.grid import power, to_grid
-from rlkjax.exact.rounding import F64, I64, Opaque, hidden, narrow_sum, widen
+from rlkjax.exact.rounding import F64, I64, Opaque, narrow_sum, widen
 
 Array = jax.Array
 
@@ -220,7 +220,7 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
     peak = jnp.max(jnp.abs(weights), axis=tuple(lhs_contract), keepdims=True, initial=0.0)
     left_power = power64(peak)
     shift = left_power * np.float64(1.5 * 2.0 ** (52 - DOT_BITS))
-    left = (weights + shift) - hidden(shift, opaque)
+    left = (weights + shift) - shift
     ones = jnp.ones([1 if a in rhs_contract else n for a, n in enumerate(rhs.shape)], F64)
     return contract(Operand(left, left_power), Operand(right, ones), dims, opaque)
 

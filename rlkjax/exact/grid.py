@@ -103,8 +103,8 @@ def power_of(bits: Array) -> Array:
 def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:
     """Rounds to the nearest multiple of 2^(e - bits), ties to even.
 
-    1.5 * 2^52 units, added, leave no room for smaller bits. They are subtracted again, hidden from
-    the compiler, which would cancel the two.
+    1.5 * 2^52 units, added, leave no room for smaller bits. They are subtracted again; compilers
+    cancel the two only if they know how much it is.
 
     Args:
       x: float32.
@@ -116,4 +116,4 @@ def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:
       float64 of the shape of x; infinities and NaN stay.
     """
     shift = power * np.float64(1.5 * 2.0 ** (52 - bits))
-    return (widen(x) + shift) - hidden(shift, opaque)
+    return (widen(x) + shift) - shift
