@@ -44,7 +44,7 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
     if few_terms(x, axes):
         return few_sum(x, axes[0], SUM_BITS, opaque)
     peak = power(x, axes)
-    grid = to_grid(x, peak, SUM_BITS, opaque)
+    grid = to_grid(x, peak, SUM_BITS)
     total = added(grid, axes)
     if moved_size(x, axes) > SUM_BLOCK:
         unit = peak * np.float64(2.0**-SUM_BITS)
@@ -88,7 +88,7 @@ def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Arr
     Returns:
       float32, shape of x.
     """
-    grid = to_grid(x, power(x, (axis,)), SUM_BITS, opaque)
+    grid = to_grid(x, power(x, (axis,)), SUM_BITS)
     return narrow_sum(lax.cumsum(grid, axis, reverse), opaque)
 
 

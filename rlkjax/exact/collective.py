@@ -47,7 +47,7 @@ def device_sum(x: Array, axes: Sequence[int], devices: Sequence[str], opaque: Op
     axes, names = tuple(axes), tuple(devices)
     peak = power_of(lax.pmax(binade(x, axes), names))
     unit = peak * np.float64(2.0**-SUM_BITS)
-    grid = to_grid(x, peak, SUM_BITS, opaque)
+    grid = to_grid(x, peak, SUM_BITS)
     plain = lax.psum(lax.reduce_sum(grid, axes), names)
     whole = lax.convert_element_type(grid / unit, I64)
     total = lax.psum(lax.reduce_sum(whole, axes), names)
@@ -76,7 +76,7 @@ def device_dot(lhs: Array, rhs: Array, dims: Dims, devices: Sequence[str], opaqu
     left, right, dims = one_axis(left, right, dims)
     scale = np.float64(2.0**-DOT_BITS)
     unit = lax.dot_general(left.power * scale, right.power * scale, dims)
-    plain, high, low = block_sums(left, right, 1.0 / unit, dims, opaque)
+    plain, high, low = block_sums(left, right, 1.0 / unit, dims)
     size = left.values.shape[-1]
     if size < DOT_WORD <= size * math.prod(lax.axis_size(n) for n in names):
         high, low = low >> LOW_BITS, low & (2**LOW_BITS - 1)

@@ -43,11 +43,11 @@ class Operand(NamedTuple):
     values: Array
     power: Array
 
-    def on_grid(self, opaque: Opaque) -> Array:
+    def on_grid(self) -> Array:
         """Multiples of 2^(e - 22): float64."""
         if self.values.dtype == F64:
             return self.values
-        return to_grid(self.values, self.power, DOT_BITS, opaque)
+        return to_grid(self.values, self.power, DOT_BITS)
 
 
 def order_free_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
@@ -78,12 +78,10 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
     if size == 0:
         return empty_sum(product_shape(left.values, right.values, dims), opaque)
     if size <= DOT_BLOCK:
-        return narrow_sum(
-            lax.dot_general(left.on_grid(opaque), right.on_grid(opaque), dims), opaque
-        )
+        return narrow_sum(lax.dot_general(left.on_grid(), right.on_grid(), dims), opaque)
     if len(lhs_contract) > 1:
         left, right, dims = one_axis(left, right, dims)
-    return narrow_sum(blocked(left, right, dims, opaque), opaque)
+    return narrow_sum(blocked(left, right, dims), opaque)
 
 
 def product_shape(left: Array, right: Array, dims: Dims) -> tuple[int, ...]:
@@ -101,11 +99,11 @@ def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operan
     return left, right, (last, (batch, batch))
 
 
-def blocked(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
+def blocked(left: Operand, right: Operand, dims: Dims) -> Array:
     """Product over more than one block: float64 within a block, int64 across: → float64."""
     quantum = np.float64(2.0**-DOT_BITS)
     unit = lax.dot_general(left.power * quantum, right.power * quantum, dims)
-    plain, high, low = block_sums(left, right, 1.0 / unit, dims, opaque)
+    plain, high, low = block_sums(left, right, 1.0 / unit, dims)
     return jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain)
 
 
@@ -123,7 +121,7 @@ class Sums(NamedTuple):
     low: Array
 
 
-def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaque: Opaque) -> Sums:
+def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims) -> Sums:
     """Adds the products of the blocks along one contracted axis, as whole units, exactly.
 
     Fewer than 2^17 terms fit int64. With more, each integer is split at 2^20.
@@ -134,7 +132,7 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims, opaqu
 
     def add(sums: Sums, first: int | Array, length: int) -> Sums:
         pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        product = lax.dot_general(pair[0].on_grid(opaque), pair[1].on_grid(opaque), dims)
+        product = lax.dot_general(pair[0].on_grid(), pair[1].on_grid(), dims)
         integer = lax.convert_element_type(product * per_unit, I64)
         if size < DOT_WORD:
             return Sums(sums.plain + product, sums.high, sums.low + integer)
@@ -206,7 +204,7 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
     kept = (*rhs_batch, *rhs_contract)
     free = tuple(a for a in range(rhs.ndim) if a not in kept)
     scale = power(rhs, free)
-    right = to_grid(rhs, scale, DOT_BITS, opaque) / scale
+    right = to_grid(rhs, scale, DOT_BITS) / scale
     folded = jnp.squeeze(scale, free)
     order = [sorted(kept).index(a) for a in (*rhs_batch, *rhs_contract)]
     folded = lax.transpose(folded, order)

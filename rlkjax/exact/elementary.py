@@ -16,11 +16,12 @@ import jax.numpy as jnp
 from jax import lax
 
 Array = jax.Array
-F64, I64 = jnp.float64, jnp.int64
+F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 
 MAGIC = 6755399441055744.0
 MAGIC_BITS = 0x4338000000000000
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+SQRT_HALF_BITS32 = 0x3F3504F4  # the first float32 number above
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.6931471805598903, 5.497923018708371e-14
 HALF_LN2 = 0.34657359027997264
@@ -162,32 +163,49 @@ def log_parts(x: Array, magic: Array) -> tuple[Array, Array]:
     return lax.bitcast_convert_type(k + MAGIC_BITS, F64) - magic, f
 
 
-def log_of_parts(k: Array, f: Array) -> Array:
+def quotient(x: Array, y: Array, magic: Array) -> Array:
+    """x / y for several uses; not -0.
+
+    XLA writes a division of several uses to memory and reads it again. Of a sum it does not.
+    """
+    return x / y + (magic - MAGIC)
+
+
+def log_of_parts(k: Array, f: Array, magic: Array) -> Array:
     """k log 2 + log(1 + f).
 
     log(1 + f) = f - s (f - 2 z LOG(z)): the first term is exact, so only the small rest rounds.
     """
-    s = f / (2.0 + f)
+    s = quotient(f, 2.0 + f, magic)
     z = s * s
     rest = s * (f - (z + z) * polynomial(LOG, z))
     return k * LN2_HIGH + (f + (k * LN2_LOW - rest))
 
 
-def log(x: Array, magic: Array) -> Array:
+def log_wide(x: Array, magic: Array) -> Array:
     """Natural logarithm of a positive finite number of up to 53 bits."""
-    return log_of_parts(*log_parts(x, magic))
+    return log_of_parts(*log_parts(x, magic), magic)
+
+
+def log(x: Array, magic: Array) -> Array:
+    """Natural logarithm of a positive finite float32 number, taken apart as one: fewer vectors."""
+    bits = lax.bitcast_convert_type(lax.convert_element_type(x, F32), I32)
+    k = (bits - SQRT_HALF_BITS32) >> 23
+    mantissa = lax.bitcast_convert_type(bits - (k << 23), F32)
+    f = lax.convert_element_type(mantissa, F64) - 1.0
+    return log_of_parts(lax.convert_element_type(k, F64), f, magic)
 
 
 def log1p(x: Array, magic: Array) -> Array:
     """log(1 + x) of a float32 number x > -1; below 2^-26 the result is x."""
-    return jnp.where(jnp.abs(x) < 2.0**-26, x, log(1.0 + x, magic))
+    return jnp.where(jnp.abs(x) < 2.0**-26, x, log_wide(1.0 + x, magic))
 
 
 def log1p_wide(x: Array, magic: Array) -> Array:
     """log(1 + x) of a float64 number x >= 0, whose last bits 1 + x would lose if x is small."""
     k, f = log_parts(1.0 + x, magic)
     small = x < 0.4
-    return log_of_parts(jnp.where(small, 0.0, k), jnp.where(small, x, f))
+    return log_of_parts(jnp.where(small, 0.0, k), jnp.where(small, x, f), magic)
 
 
 def sin_quarter(x: Array, quarter: float, magic: Array) -> Array:

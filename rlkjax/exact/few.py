@@ -60,16 +60,16 @@ def largest_power(values: Sequence[Array]) -> Array:
     return widen(lax.bitcast_convert_type(peak, F32))
 
 
-def on_grid(x: Array, axis: int, bits: int, opaque: Opaque) -> list[Array]:
+def on_grid(x: Array, axis: int, bits: int) -> list[Array]:
     """The slices of x along an axis, rounded to the grid of their largest magnitude: float64."""
     values = terms(x, axis)
     power = largest_power(values)
-    return [to_grid(v, power, bits, opaque) for v in values]
+    return [to_grid(v, power, bits) for v in values]
 
 
 def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
     """Sum along an axis: float32 → float32."""
-    return narrow_sum(functools.reduce(operator.add, on_grid(x, axis, bits, opaque)), opaque)
+    return narrow_sum(functools.reduce(operator.add, on_grid(x, axis, bits)), opaque)
 
 
 def few_dot(
@@ -90,8 +90,8 @@ def few_dot(
     """
     ((left_axis,), (right_axis,)), batch = dims
     batch_axes = list(range(len(batch[0])))
-    left = [batch_first(v, batch[0], left_axis) for v in on_grid(lhs, left_axis, bits, opaque)]
-    right = [batch_first(v, batch[1], right_axis) for v in on_grid(rhs, right_axis, bits, opaque)]
+    left = [batch_first(v, batch[0], left_axis) for v in on_grid(lhs, left_axis, bits)]
+    right = [batch_first(v, batch[1], right_axis) for v in on_grid(rhs, right_axis, bits)]
     free = left[0].ndim
     left_axes = list(range(free))
     right_axes = batch_axes + list(range(free, len(shape)))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from rlkjax.exact.rounding import F64, I32, I64, Opaque, hidden, widen
+from rlkjax.exact.rounding import F64, I32, I64, widen
 
 Array = jax.Array
 
@@ -100,7 +100,7 @@ def power_of(bits: Array) -> Array:
     return lax.bitcast_convert_type((wide << 29) + BIAS, F64)
 
 
-def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:
+def to_grid(x: Array, power: Array, bits: int) -> Array:
     """Rounds to the nearest multiple of 2^(e - bits), ties to even.
 
     1.5 * 2^52 units, added, leave no room for smaller bits. They are subtracted again; compilers
@@ -110,7 +110,6 @@ def to_grid(x: Array, power: Array, bits: int, opaque: Opaque) -> Array:
       x: float32.
       power: float64, 2^e, broadcastable to x.
       bits: see above.
-      opaque: run-time scalars.
 
     Returns:
       float64 of the shape of x; infinities and NaN stay.

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.elementary import F64, I64, polynomial
+from rlkjax.exact.elementary import F64, I64, polynomial, quotient
 
 Array = jax.Array
 
@@ -27,23 +27,23 @@ RAYS = (
 )
 
 
-def atan_ratio(low: Array, high: Array) -> Array:
+def atan_ratio(low: Array, high: Array, magic: Array) -> Array:
     """atan(low / high) for 0 <= low <= high, in [0, pi / 4]."""
     slope, angle = jnp.zeros_like(low), jnp.zeros_like(low)
     for ray, ray_angle in RAYS:
         beyond = low > (ray - 0.125) * high
         slope = jnp.where(beyond, ray, slope)
         angle = jnp.where(beyond, ray_angle, angle)
-    t = (low - slope * high) / (high + slope * low)
+    t = quotient(low - slope * high, high + slope * low, magic)
     z = t * t
     return angle + (t + (t * z) * polynomial(ATAN, z))
 
 
-def atan2_positive(y: Array, x: Array) -> Array:
+def atan2_positive(y: Array, x: Array, magic: Array) -> Array:
     """Angle in [0, pi] of the point (x, y), y >= 0, not both 0, finite."""
     wide = jnp.abs(x)
     steep = y > wide
-    base = atan_ratio(jnp.where(steep, wide, y), jnp.where(steep, y, wide))
+    base = atan_ratio(jnp.where(steep, wide, y), jnp.where(steep, y, wide), magic)
     base = jnp.where(steep, HALF_PI_HIGH - (base - HALF_PI_LOW), base)
     flipped = 2.0 * HALF_PI_HIGH - (base - 2.0 * HALF_PI_LOW)
     return jnp.where(x < 0, flipped, base)
@@ -51,7 +51,6 @@ def atan2_positive(y: Array, x: Array) -> Array:
 
 def atan2(y: Array, x: Array, magic: Array) -> Array:
     """Angle of the point (x, y); infinities count as equal numbers, 0/0 has angle 0 or pi."""
-    del magic
     both = jnp.isinf(x) & jnp.isinf(y)
     wide = jnp.where(both, jnp.where(x < 0, -1.0, 1.0), x)
     tall = jnp.where(both, 1.0, jnp.abs(y))
@@ -61,27 +60,24 @@ def atan2(y: Array, x: Array, magic: Array) -> Array:
     negative = lax.bitcast_convert_type(x, I64) < 0
     origin = (wide == 0) & (tall == 0)
     wide = jnp.where(origin, jnp.where(negative, -1.0, 1.0), wide)
-    angle = atan2_positive(tall, wide)
+    angle = atan2_positive(tall, wide, magic)
     sign = lax.bitcast_convert_type(y, I64) & jnp.int64(-(2**63))
     return lax.bitcast_convert_type(lax.bitcast_convert_type(angle, I64) | sign, F64)
 
 
 def atan(x: Array, magic: Array) -> Array:
     """Angle in [0, pi / 2] of slope x >= 0."""
-    del magic
-    return atan2_positive(jnp.where(jnp.isinf(x), 1e300, x), jnp.ones_like(x))
+    return atan2_positive(jnp.where(jnp.isinf(x), 1e300, x), jnp.ones_like(x), magic)
 
 
 def asin(x: Array, magic: Array) -> Array:
     """Angle in [0, pi / 2] of sine x, 0 <= x <= 1."""
-    del magic
-    return atan2_positive(x, jnp.sqrt((1.0 - x) * (1.0 + x)))
+    return atan2_positive(x, jnp.sqrt((1.0 - x) * (1.0 + x)), magic)
 
 
 def acos(x: Array, magic: Array) -> Array:
     """Angle in [0, pi] of cosine x, |x| <= 1."""
-    del magic
-    return atan2_positive(jnp.sqrt((1.0 - x) * (1.0 + x)), x)
+    return atan2_positive(jnp.sqrt((1.0 - x) * (1.0 + x)), x, magic)
 
 
 def rsqrt(x: Array, magic: Array) -> Array:

@@ -34,13 +34,13 @@ def rounded(whole: Value, unit: Value) -> Value:
 
 
 def round_integer(whole: int, unit: int) -> np.float32:
-    """One integer times 2^unit: 24 bits are kept, ties to even."""
+    """One integer times 2^unit: 24 bits are kept, ties to even; what becomes zero becomes +0."""
     extra = max(abs(whole).bit_length() - 24, 0)
     half, rest = 1 << extra >> 1, abs(whole) & ((1 << extra) - 1)
     kept = abs(whole) >> extra
     kept += rest > half or (rest == half and extra > 0 and kept & 1 == 1)
     size = math.ldexp(kept, unit + extra) if kept else 0.0
-    return np.float32(to_float32(np.array(-size if whole < 0 else size))[()])
+    return np.float32(to_float32(np.array(-size if whole < 0 else size))[()]) + np.float32(0)
 
 
 def magnitude(x: Value, axes: Sequence[int]) -> Value:

@@ -129,7 +129,7 @@ def unary(name: str, x: Array, opaque: Opaque) -> Array:
     y = narrow(function.kernel(widen(cut(x, function)), opaque.magic), opaque)
     if function.domain is not None:
         low, high = function.domain
-        inside = (x >= low) & (x <= high)
+        inside = x >= low if high == INF else (x >= low) & (x <= high)
         y = jnp.where(inside, y, F32(jnp.nan))
     for point, value in function.at:
         y = jnp.where(x == F32(point), F32(value), y)

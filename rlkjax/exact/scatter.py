@@ -71,8 +71,8 @@ def order_free_scatter_add(
         indices_are_sorted=params["indices_are_sorted"],
         unique_indices=params["unique_indices"],
     )
-    cells = to_grid(operand, power_of(peak), SUM_BITS, opaque)
-    terms = to_grid(updates, power_of(here), SUM_BITS, opaque)
+    cells = to_grid(operand, power_of(peak), SUM_BITS)
+    terms = to_grid(updates, power_of(here), SUM_BITS)
     return narrow_sum(lax.scatter_add(cells, indices, terms, numbers, **options), opaque)
 
 
@@ -84,7 +84,7 @@ def scatter_add_once(
     sizes = window_sizes(operand, updates, numbers)
     old = lax.gather(operand, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=0.0)
     peak = power_of(jnp.maximum(binade(old, ()), binade(updates, ())))
-    total = to_grid(old, peak, SUM_BITS, opaque) + to_grid(updates, peak, SUM_BITS, opaque)
+    total = to_grid(old, peak, SUM_BITS) + to_grid(updates, peak, SUM_BITS)
     untouched = operand + hidden(F32(0.0), opaque)
     return lax.scatter(
         untouched, indices, narrow_sum(total, opaque), numbers, unique_indices=True, mode=mode
