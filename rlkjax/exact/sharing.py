@@ -58,14 +58,24 @@ def uses(jaxpr: Any, of_results: Sequence[int] = ()) -> Mapping[Any, int]:
       variable -> number; a variable that is never read is missing.
     """
     counts: dict[Any, int] = {}
-    reads = list(zip(jaxpr.outvars, of_results or [1] * len(jaxpr.outvars), strict=True))
-    for eqn in [None, *reversed(jaxpr.eqns)]:
-        if eqn is not None:
-            reads = list(zip(eqn.invars, reads_of(eqn, counts), strict=True))
-        for atom, number in reads:
-            if not hasattr(atom, "val"):
-                counts[atom] = counts.get(atom, 0) + number
+    results = zip(jaxpr.outvars, of_results, strict=True) if of_results else once(jaxpr.outvars)
+    for atom, number in results:
+        add(counts, atom, number)
+    for eqn in reversed(jaxpr.eqns):
+        for atom, number in zip(eqn.invars, reads_of(eqn, counts), strict=True):
+            add(counts, atom, number)
     return counts
+
+
+def once(atoms: Sequence[Any]) -> list[tuple[Any, int]]:
+    """Each of the variables with one use: what is written to memory is written once."""
+    return [(v, 1) for v in dict.fromkeys(a for a in atoms if not hasattr(a, "val"))]
+
+
+def add(counts: dict[Any, int], atom: Any, number: int) -> None:
+    """Adds to the count of a variable; a literal has none."""
+    if not hasattr(atom, "val"):
+        counts[atom] = counts.get(atom, 0) + number
 
 
 def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
