@@ -129,7 +129,8 @@ def unary(name: str, x: Array, opaque: Opaque) -> Array:
     y = narrow(function.kernel(widen(cut(x, function)), opaque.magic), opaque)
     if function.domain is not None:
         low, high = function.domain
-        inside = x >= low if high == INF else (x >= low) & (x <= high)
+        # both ends, always: XLA takes |x| >= 0 for true, and NaN fails only at the other
+        inside = (x >= low) & (x <= high)
         y = jnp.where(inside, y, F32(jnp.nan))
     for point, value in function.at:
         y = jnp.where(x == F32(point), F32(value), y)

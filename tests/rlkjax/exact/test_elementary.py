@@ -139,3 +139,18 @@ def test_the_judge_settles_ties_and_flushes():
     )
     got = correct.to_float32(y).view(np.uint32).tolist()
     assert got == [0, 0x80000000, 0x00800000, 0]
+
+
+@pytest.mark.parametrize("name", sorted(rounding.UNARY))
+@pytest.mark.parametrize("size", [jnp.abs, jnp.square, jnp.exp], ids=["abs", "square", "exp"])
+def test_nan_passes_where_the_compiler_knows_that_the_operand_is_no_negative_number(name, size):
+    # XLA takes |x| >= 0 for true, also where x is NaN
+    rows = np.float32([[NAN, 1.0, 2.0], [0.5, NAN, 0.25]])
+    got = np.asarray(exact(lambda x: getattr(lax, name)(size(x)))(rows))
+    assert np.isnan(got[np.isnan(rows)]).all()
+
+
+def test_a_log_of_a_sum_of_magnitudes_is_nan_beside_a_nan():
+    rows = np.float32([[NAN, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
+    got = np.asarray(exact(lambda x: jax.nn.logsumexp(x, axis=1))(rows))
+    assert np.isnan(got[0]) and got[1] == np.float32(np.log(4.0))
