@@ -4,6 +4,7 @@ Typed random keys are uint64 numbers here, the first word high. Gather and scatt
 random bits: numpy_random.py.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,8 @@ def reduced(fn: Callable[[Value, Value], Value], empty: float) -> Move:
         x = args[0]
         axes = tuple(params["axes"])
         moved = np.moveaxis(x, axes, range(len(axes)))
-        flat = moved.reshape((-1, *moved.shape[len(axes) :]))
+        length = math.prod(moved.shape[: len(axes)])
+        flat = moved.reshape((length, *moved.shape[len(axes) :]))
         start = extreme(x.dtype, empty)
         total = np.full(flat.shape[1:], start, x.dtype)
         for row in flat:

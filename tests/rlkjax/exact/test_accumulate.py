@@ -259,3 +259,39 @@ def test_beside_an_infinity_the_grid_is_that_of_two_to_the_128(odd):
     got = np.asarray(exact(jnp.cumsum)(x))
     assert got[:2].tolist() == [6 * 2.0**97, 8 * 2.0**97]
     assert bits(got) == bits(reference(jnp.cumsum)(x))
+
+
+def rows_with_edges(size: int) -> np.ndarray:
+    """[300, size]: forty binades, and rows with zeros, infinities, NaN and the largest numbers."""
+    x = wide(size, 300, size)
+    odd = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1.2e-38, -1.2e-38])
+    x[:90] = np.where(
+        np.random.default_rng(1).random((90, size)) < 0.5, np.resize(odd, (90, 1)), x[:90]
+    )
+    return x
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_few_terms_written_out_are_those_of_a_reduction(size):
+    # one row alone, and zeros appended, are added by reductions
+    x, y = rows_with_edges(size), rows_with_edges(size + 10)[:, :size]
+    longer = [np.pad(v, ((0, 0), (0, 7))) for v in (x, y)]
+    finite = np.isfinite(x).all(1) & np.isfinite(y).all(1)  # 0 * inf is NaN
+    rows = exact(lambda a: a.sum(1))(x)
+    assert bits(rows) == bits(exact(lambda a: a.sum(1))(longer[0]))
+    assert bits(rows[3]) == bits(total(x[3]))
+
+    def dots(a, b):
+        return jnp.einsum("ij,ij->i", a, b), a[:5] @ b[5:9].T
+
+    few, many = exact(dots)(x, y), exact(dots)(*longer)
+    assert bits(few[0][finite]) == bits(many[0][finite])
+    assert bits(few[1]) == bits(reference(dots)(x, y)[1])
+    assert bits(few[0]) == bits(reference(dots)(x, y)[0])
+
+
+@pytest.mark.parametrize("size", [2, 3, 50])
+def test_a_negative_sum_below_the_normal_numbers_is_plus_zero(size):
+    x = np.zeros((4, size), np.float32)
+    x[:, :2] = 1.5 * 2.0**-126, -1.75 * 2.0**-126
+    assert bits(exact(lambda a: a.sum(1))(x)) == bits(reference(lambda a: a.sum(1))(x)) == bytes(16)

@@ -81,3 +81,8 @@ def test_random_keys_come_back_as_keys():
     assert bits(got[1]) == bits(want[1])
     plain = fn(jax.random.key(5))
     assert bits(jax.random.key_data(got[0])) == bits(jax.random.key_data(plain[0]))
+
+
+def test_the_largest_of_rows_of_which_there_are_none():
+    largest = reference(lambda x: x.max(axis=2))(np.zeros((0, 2, 4), np.float32))
+    assert largest.shape == (0, 2)
