@@ -48,8 +48,7 @@ def order_free_sum(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
     total = added(grid, axes)
     if moved_size(x, axes) > SUM_BLOCK:
         unit = peak * np.float64(2.0**-SUM_BITS)
-        whole = lax.convert_element_type(grid / unit, I64)
-        exact = rounded(lax.reduce_sum(whole, axes)) * jnp.squeeze(unit, axes)
+        exact = rounded(lax.reduce_sum(whole(grid, unit), axes)) * jnp.squeeze(unit, axes)
         total = jnp.where(jnp.isfinite(total), exact, total)
     return narrow_sum(total, opaque)
 
@@ -60,6 +59,8 @@ def added(grid: Array, axes: Sequence[int]) -> Array:
     Along the longest axis as a product with ones, which takes whole vectors, and half the time of a
     reduction.
     """
+    if not axes:
+        return grid
     longest = max(axes, key=lambda a: grid.shape[a])
     ones = jnp.ones(grid.shape[longest], grid.dtype)
     total = lax.dot_general(grid, ones, (((longest,), (0,)), ((), ())))
@@ -71,13 +72,18 @@ def empty_sum(shape: Sequence[int], opaque: Opaque) -> Array:
     return hidden(jnp.zeros(shape, F32), opaque)
 
 
-def rounded(whole: Array) -> Array:
+def whole(grid: Array, unit: Array) -> Array:
+    """Numbers on a grid as integers of its unit: float64 → int64; nothing useful for infinities."""
+    return lax.convert_element_type(grid / unit, I64)
+
+
+def rounded(total: Array) -> Array:
     """An integer rounded to 24 bits: int64 → float64."""
-    return widen(lax.convert_element_type(whole, F32))
+    return widen(lax.convert_element_type(total, F32))
 
 
 def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Array:
-    """Running sum on one grid, that of the whole axis; at most 2^20 long.
+    """Running sum on one grid, that of the whole axis.
 
     Args:
       x: float32, any shape.
@@ -88,8 +94,14 @@ def order_free_cumsum(x: Array, axis: int, reverse: bool, opaque: Opaque) -> Arr
     Returns:
       float32, shape of x.
     """
-    grid = to_grid(x, power(x, (axis,)), SUM_BITS)
-    return narrow_sum(lax.cumsum(grid, axis, reverse), opaque)
+    peak = power(x, (axis,))
+    grid = to_grid(x, peak, SUM_BITS)
+    total = lax.cumsum(grid, axis, reverse)
+    if x.shape[axis] > SUM_BLOCK:
+        unit = peak * np.float64(2.0**-SUM_BITS)
+        exact = rounded(lax.cumsum(whole(grid, unit), axis, reverse)) * unit
+        total = jnp.where(jnp.isfinite(total), exact, total)
+    return narrow_sum(total, opaque)
 
 
 def moved_size(x: Array, axes: Sequence[int]) -> int:

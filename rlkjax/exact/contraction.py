@@ -21,6 +21,7 @@ from jax import lax
 from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
 from rlkjax.exact.few import few_dot, few_products
 from rlkjax.exact.grid import power, to_grid
+from rlkjax.exact.pairs import Pair, ordered_sum, two_sum
 from rlkjax.exact.rounding import F64, I64, Opaque, narrow_sum, widen
 
 Array = jax.Array
@@ -81,6 +82,8 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
         return narrow_sum(lax.dot_general(left.on_grid(), right.on_grid(), dims), opaque)
     if len(lhs_contract) > 1:
         left, right, dims = one_axis(left, right, dims)
+    if size <= UNROLLED * DOT_BLOCK:
+        return narrow_sum(few_blocks(left, right, dims, opaque), opaque)
     return narrow_sum(blocked(left, right, dims), opaque)
 
 
@@ -97,6 +100,39 @@ def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operan
     batch = tuple(range(len(lhs_batch)))
     last = ((left.values.ndim - 1,), (right.values.ndim - 1,))
     return left, right, (last, (batch, batch))
+
+
+def few_blocks(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
+    """Product over a few blocks, added as a float64 and what it lost: → float64 to be rounded once.
+
+    What is lost is whole units, few enough to be added exactly; NaN beside an infinity or NaN.
+    """
+    ((left_axis,), (right_axis,)), _ = dims
+    size = left.values.shape[left_axis]
+
+    def product(first: int) -> Array:
+        length = min(DOT_BLOCK, size - first)
+        pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
+        return lax.dot_general(pair[0].on_grid(), pair[1].on_grid(), dims)
+
+    high = product(0)
+    low = jnp.zeros_like(high)
+    for first in range(DOT_BLOCK, size, DOT_BLOCK):
+        high, lost = two_sum(high, product(first), opaque)
+        low = low + lost
+    return jnp.where(low == low, to_odd(ordered_sum(high, low, opaque)), high)
+
+
+def to_odd(value: Pair) -> Array:
+    """The high part; its last bit is set if the low part counts, so that one rounding sees it.
+
+    Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums" (2008), section 2.
+    """
+    bits = lax.bitcast_convert_type(value.high, I64)
+    counts = (jnp.abs(value.low) > 0) & (bits & 1 == 0)
+    outward = (value.low > 0) == (value.high > 0)
+    odd = lax.bitcast_convert_type(jnp.where(outward, bits + 1, bits - 1), F64)
+    return jnp.where(counts, odd, value.high)
 
 
 def blocked(left: Operand, right: Operand, dims: Dims) -> Array:
@@ -141,10 +177,6 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims) -> Su
 
     shape = per_unit.shape
     sums = Sums(jnp.zeros(shape, F64), jnp.zeros(shape, I64), jnp.zeros(shape, I64))
-    if blocks <= UNROLLED:
-        for first in range(0, size, DOT_BLOCK):
-            sums = add(sums, first, min(DOT_BLOCK, size - first))
-        return sums
     missing = blocks * DOT_BLOCK - size
     left, right = padded(left, left_axis, missing), padded(right, right_axis, missing)
     return lax.fori_loop(0, blocks, lambda i, sums: add(sums, i * DOT_BLOCK, DOT_BLOCK), sums)

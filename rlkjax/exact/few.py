@@ -7,13 +7,13 @@ loops around them. Physics is full of them.
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.grid import EXPONENT, MAGNITUDE, to_grid
+from rlkjax.exact.grid import EXPONENT, MAGNITUDE, power_of, to_grid
 from rlkjax.exact.rounding import F32, I32, Opaque, narrow_sum, widen
 
 Array = jax.Array
@@ -49,27 +49,34 @@ def terms(x: Array, axis: int) -> list[Array]:
     return [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
 
 
-def largest_power(values: Sequence[Array]) -> Array:
-    """2^e of the largest magnitude among values, element by element: float32 → float64.
-
-    Of zeros it is 0, and at most 2^127: neither an infinity nor a NaN, which the sum then is,
-    depends on a grid.
-    """
+def binade_of(values: Sequence[Array]) -> Array:
+    """Bits of 2^e of the largest magnitude among values, element by element; of zeros 0: int32."""
     bits = [lax.bitcast_convert_type(v, I32) & MAGNITUDE for v in values]
-    peak = lax.min(functools.reduce(lax.max, bits) & EXPONENT, I32(HIGHEST))
-    return widen(lax.bitcast_convert_type(peak, F32))
+    return functools.reduce(lax.max, bits) & EXPONENT
+
+
+def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
+    """Sum along an axis: float32 → float32.
+
+    e is at most 127 here, which one conversion makes a number of: a sum that is infinite or NaN
+    depends on no grid.
+    """
+    values = terms(x, axis)
+    peak = lax.min(binade_of(values), I32(HIGHEST))
+    power = widen(lax.bitcast_convert_type(peak, F32))
+    return narrow_sum(added(to_grid(v, power, bits) for v in values), opaque)
+
+
+def added(values: Iterable[Array]) -> Array:
+    """The sum of arrays."""
+    return functools.reduce(operator.add, values)
 
 
 def on_grid(x: Array, axis: int, bits: int) -> list[Array]:
     """The slices of x along an axis, rounded to the grid of their largest magnitude: float64."""
     values = terms(x, axis)
-    power = largest_power(values)
+    power = power_of(binade_of(values))
     return [to_grid(v, power, bits) for v in values]
-
-
-def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
-    """Sum along an axis: float32 → float32."""
-    return narrow_sum(functools.reduce(operator.add, on_grid(x, axis, bits)), opaque)
 
 
 def few_dot(
@@ -99,7 +106,7 @@ def few_dot(
         lax.broadcast_in_dim(a, shape, left_axes) * lax.broadcast_in_dim(b, shape, right_axes)
         for a, b in zip(left, right, strict=True)
     ]
-    return narrow_sum(functools.reduce(operator.add, products), opaque)
+    return narrow_sum(added(products), opaque)
 
 
 def batch_first(x: Array, batch: Sequence[int], gone: int) -> Array:

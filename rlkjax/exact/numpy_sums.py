@@ -27,6 +27,11 @@ def multiples(x: Value, unit: Value) -> Value:
     return np.rint(np.ldexp(np.asarray(x, np.float64), -unit))
 
 
+def integers(whole: Value) -> Value:
+    """Whole numbers in float64 as int64; 0 for infinities and NaN."""
+    return np.where(np.isfinite(whole), whole, 0).astype(np.int64)
+
+
 def rounded(whole: Value, unit: Value) -> Value:
     """Integers (of any size) times 2^unit, rounded once to float32."""
     flat = [round_integer(int(w), int(u)) for w, u in zip(whole.ravel(), unit.ravel(), strict=True)]
@@ -85,6 +90,5 @@ def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: V
                 if not (np.isfinite(left).all() and np.isfinite(right).all())
                 else plain
             )
-        clean = [np.where(np.isfinite(v), v, 0).astype(np.int64) for v in (left, right)]
-        total = total + np.matmul(*clean).astype(object)
+        total = total + np.matmul(integers(left), integers(right)).astype(object)
     return np.where(np.isfinite(plain), rounded(total, unit), plain).astype(np.float32)

@@ -57,6 +57,13 @@ def ordered_sum(x: Array, y: Array, opaque: Opaque) -> Pair:
     return Pair(total, y - (total - x))
 
 
+def two_sum(x: Array, y: Array, opaque: Opaque) -> Pair:
+    """x + y without loss; beside an infinity or NaN the low part is NaN."""
+    total = hidden(x + y, opaque)
+    part = total - x
+    return Pair(total, (x - (total - part)) + (y - part))
+
+
 def product(x: Array, y: Array, opaque: Opaque) -> Pair:
     """x * y without loss."""
     minus_zero = lax.bitcast_convert_type(opaque.nothing64 | I64(-(2**63)), F64)

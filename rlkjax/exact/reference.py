@@ -28,6 +28,7 @@ from rlkjax.exact.numpy_sums import (
     free,
     integer_division,
     integer_product,
+    integers,
     magnitude,
     multiples,
     rounded,
@@ -193,7 +194,7 @@ class Reference:
         whole = multiples(x, unit)
         with np.errstate(all="ignore"):
             plain = np.asarray(np.sum(whole, axis=axes))
-        exact = np.sum(np.where(np.isfinite(whole), whole, 0).astype(np.int64), axis=axes)
+        exact = np.sum(integers(whole), axis=axes)
         return np.where(np.isfinite(plain), rounded(exact, np.squeeze(unit, axes)), plain).astype(
             np.float32
         )
@@ -208,7 +209,7 @@ class Reference:
             whole = multiples(x, unit)
             with np.errstate(all="ignore"):
                 plain = np.cumsum(whole, axis)
-            exact = np.cumsum(np.where(np.isfinite(whole), whole, 0).astype(np.int64), axis)
+            exact = np.cumsum(integers(whole), axis)
             value = rounded(exact, np.broadcast_to(unit, x.shape))
             out = np.where(np.isfinite(plain), value, plain).astype(np.float32)
         return np.flip(out, axis) if reverse else out
@@ -251,10 +252,12 @@ class Reference:
         where, values = numpy_gather.scattered(operand, indices, updates, params)
         where = where if operand.ndim else (np.zeros(values.shape, np.int64),)
         cells, unit = np.atleast_1d(cells), np.atleast_1d(unit)
+        terms = multiples(values, unit[where])
+        exact = integers(cells)
+        np.add.at(exact, where, integers(terms))
         with np.errstate(all="ignore"):
-            np.add.at(cells, where, multiples(values, unit[where]))
-        exact = rounded(np.where(np.isfinite(cells), cells, 0).astype(np.int64), unit)
-        result = np.where(np.isfinite(cells), exact, cells).astype(np.float32)
+            np.add.at(cells, where, terms)
+        result = np.where(np.isfinite(cells), rounded(exact, unit), cells).astype(np.float32)
         return result.reshape(operand.shape)
 
     def move(self, eqn: Any, args: Sequence[Value], changed: dict | None = None) -> Sequence[Value]:

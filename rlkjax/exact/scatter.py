@@ -1,7 +1,8 @@
 """Scatter-add that does not depend on the order of its updates.
 
 M of a cell = largest magnitude among its old value and the updates that hit it. All of them are
-rounded to the cell's grid, as in accumulate.py, and added exactly in float64: at most 2^20 a cell.
+rounded to the cell's grid, as in accumulate.py, and added exactly: up to 2^20 updates in float64,
+more in int64.
 """
 
 import math
@@ -9,9 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from rlkjax.exact.accumulate import SUM_BITS
+from rlkjax.exact.accumulate import SUM_BITS, SUM_BLOCK, rounded, whole
 from rlkjax.exact.grid import binade, power_of, to_grid
 from rlkjax.exact.rounding import F32, Opaque, hidden, narrow_sum
 
@@ -73,7 +75,13 @@ def order_free_scatter_add(
     )
     cells = to_grid(operand, power_of(peak), SUM_BITS)
     terms = to_grid(updates, power_of(here), SUM_BITS)
-    return narrow_sum(lax.scatter_add(cells, indices, terms, numbers, **options), opaque)
+    total = lax.scatter_add(cells, indices, terms, numbers, **options)
+    if math.prod(indices.shape[:-1]) > SUM_BLOCK:
+        unit, unit_here = (power_of(p) * np.float64(2.0**-SUM_BITS) for p in (peak, here))
+        integers = whole(cells, unit), indices, whole(terms, unit_here)
+        exact = rounded(lax.scatter_add(*integers, numbers, **options)) * unit
+        total = jnp.where(jnp.isfinite(total), exact, total)
+    return narrow_sum(total, opaque)
 
 
 def scatter_add_once(

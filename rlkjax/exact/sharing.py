@@ -20,6 +20,7 @@ CALLS = frozenset(
         "pjit",
         "closed_call",
         "core_call",
+        "eval_jaxpr",
         "remat2",
         "checkpoint",
         "remat",
@@ -86,11 +87,16 @@ def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
         inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
         below = uses(inner, of_results)
         return [below.get(v, 0) for v in inner.invars]
-    size = max((v.aval.size for v in eqn.outvars), default=0)
+    size = max((size_of(v) for v in eqn.outvars), default=0)
     if name in MOVES:
-        grows = size > sum(a.aval.size for a in eqn.invars)
+        grows = size > sum(map(size_of, eqn.invars))
         return [of_results[0] + grows] * len(eqn.invars)
-    return [2 if name in SUMS or a.aval.size < size else 1 for a in eqn.invars]
+    return [2 if name in SUMS or size_of(a) < size else 1 for a in eqn.invars]
+
+
+def size_of(atom: Any) -> int:
+    """Number of elements; 1 for what is no array, such as a token."""
+    return getattr(atom.aval, "size", 1)
 
 
 def work(eqn: Any, below: Sequence[int]) -> int:

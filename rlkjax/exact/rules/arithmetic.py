@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlkjax.exact.interpret import Rule
+from rlkjax.exact.errors import UnsupportedPrimitiveError
+from rlkjax.exact.interpret import Rule, line_of
 
 
 def binary(method: str) -> Rule:
@@ -63,6 +64,17 @@ def bitcast(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return [ops.bitcast(args[0], eqn.params["new_dtype"])]
 
 
+def reduce_precision(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """A promise to keep all bits of a float32."""
+    if eqn.params["exponent_bits"] < 8 or eqn.params["mantissa_bits"] < 23:
+        raise UnsupportedPrimitiveError(
+            f"exact has no rule for 'reduce_precision' to {eqn.params['exponent_bits']} and "
+            f"{eqn.params['mantissa_bits']} bits at {line_of(ops, eqn)}, only for 8 and 23: "
+            "exact defines float32 results only"
+        )
+    return args
+
+
 def moved(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """No rounding: the primitive itself."""
     return ops.move(eqn, args)
@@ -87,4 +99,5 @@ def rules() -> dict[str, Rule]:
         "and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz "
         "select_n"
     )
+    table["reduce_precision"] = Rule("moved", reduce_precision)
     return table | {name: Rule("moved", moved) for name in names.split()}

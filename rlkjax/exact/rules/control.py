@@ -20,7 +20,8 @@ def jit(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     name = eqn.params.get("name", "")
     if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
-    return ops.call(name, lambda here, *values: run(here, eqn.params["jaxpr"], values), args)
+    (body,) = compat.sub_jaxprs(eqn.params)
+    return ops.call(name, lambda here, *values: run(here, body, values), args)
 
 
 def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -70,7 +71,10 @@ def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     flow = {"scan": scan, "while": while_loop, "cond": cond, "custom_linear_solve": linear_solve}
     table = {name: Rule("control", fn) for name, fn in flow.items()}
-    table |= {name: Rule("control", jit) for name in ("jit", "pjit", "closed_call", "core_call")}
+    table |= {
+        name: Rule("control", jit)
+        for name in ("jit", "pjit", "closed_call", "core_call", "eval_jaxpr")
+    }
     table["call_hi_primitive"] = Rule("control", composed(compat.hi_function).apply)
     calls = {"remat2": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr"}
     calls |= {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}

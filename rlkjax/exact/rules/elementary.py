@@ -82,6 +82,11 @@ def nextafter(params: Mapping[str, Any]) -> Callable[[Array, Array], Array]:
     return fn
 
 
+def log2(params: Mapping[str, Any]) -> Callable[[Array], Array]:
+    """log(x) / log(2), two roundings and a division, as earlier versions of JAX wrote it out."""
+    return lambda x: lax.log(x) / lax.log(jnp.float32(2.0))
+
+
 def atan2(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """Angle of a point."""
     return [ops.atan2(*args)]
@@ -96,5 +101,6 @@ def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     table = {name: unary(name) for name in rounding.UNARY}
     table |= {"erf_inv": composed(erf_inv), "erfc": composed(erfc)}
+    table["log2"] = composed(log2)
     table["nextafter"] = composed(nextafter)
     return table | {"atan2": Rule("defined", atan2), "pow": Rule("defined", power)}

@@ -1,13 +1,14 @@
 """Linear algebra, composed from exact float32 operations; small matrices, column by column."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.interpret import Rule, composed
+from rlkjax.exact.errors import UnsupportedPrimitiveError
+from rlkjax.exact.interpret import Rule, composed, line_of
 
 Array = jax.Array
 
@@ -128,6 +129,20 @@ def qr(params: Mapping[str, Any]) -> Callable[[Array], list[Array]]:
     return fn
 
 
+def unpivoted(rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The rule of qr, which refuses to exchange columns."""
+
+    def apply(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+        if eqn.params["pivoting"]:
+            raise UnsupportedPrimitiveError(
+                f"exact has no rule for 'qr' with pivoting=True at {line_of(ops, eqn)}: "
+                "use pivoting=False, or native"
+            )
+        return rule.apply(ops, eqn, args)
+
+    return apply
+
+
 def lu_matrix(a: Array) -> tuple[Array, Array, Array]:
     """P A = L U with partial pivoting: the first of a column's largest entries is the pivot."""
     num_rows, num_columns = a.shape
@@ -166,4 +181,5 @@ def rules() -> dict[str, Rule]:
         "qr": qr,
         "lu": lu,
     }
-    return {name: composed(make) for name, make in makers.items()}
+    table = {name: composed(make) for name, make in makers.items()}
+    return table | {"qr": Rule("composed", unpivoted(table["qr"]))}

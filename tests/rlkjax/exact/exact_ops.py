@@ -81,6 +81,7 @@ OPS: dict[str, Op] = {
     "scan": Op(1, op_bodies.scan_rows, full=True),
     "while": Op(1, op_bodies.halve_while, smooth=False),
     "cond": Op(1, op_bodies.branch, full=True),
+    "log2": Op(1, lambda x: lax.reduce_precision(jnp.log2(x), 8, 23)),
     "noise": Op(1, op_bodies.noisy, full=True),
     "linear": Op(1, op_bodies.decomposed),
     "vmap": Op(1, lambda x: jax.vmap(lambda r: r / (1.0 + jnp.sum(r * r)))(x)),

@@ -295,3 +295,53 @@ def test_a_negative_sum_below_the_normal_numbers_is_plus_zero(size):
     x = np.zeros((4, size), np.float32)
     x[:, :2] = 1.5 * 2.0**-126, -1.75 * 2.0**-126
     assert bits(exact(lambda a: a.sum(1))(x)) == bits(reference(lambda a: a.sum(1))(x)) == bytes(16)
+
+
+def test_an_infinity_has_the_grid_of_two_to_the_128_in_short_products_too():
+    # beside the infinity 1.5 * 2^104 lies below half of q = 2^(128 - 22) and becomes 0; 0 * inf
+    left = np.float32([[np.inf, 1.5 * 2.0**104], [1, 2]])
+    right = np.float32([[2.0**110, 3], [np.inf, 1]])
+    assert np.isnan(product(left, right)[0, 0]) and np.isnan(product(left[:1], right)[0, 0])
+    assert bits(product(left, right)) == bits(reference(jnp.matmul)(left, right))
+
+
+def test_a_sum_over_no_axes_is_the_number():
+    assert total(np.float32(3.0)) == 3.0
+    assert exact(jax.vmap(jnp.mean))(np.float32([1.0, -2.0])).tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_and_cells_of_more_than_2_to_the_20_terms(reverse):
+    # 2^22 ones, a quarter and six halves of a unit of 2^-31: 2^22 + 0.25 + 2^-29 is just above the
+    # middle of two float32 numbers, and more than float64 can hold
+    x = np.concatenate([np.ones(2**22), [0.25], [2.0**-31] * 4]).astype(np.float32)
+    x = x[::-1].copy() if reverse else x
+    assert exact(lambda v: jnp.cumsum(v)[-1])(x) == np.float32(2**22 + 0.5)
+    cells = exact(lambda v: jnp.zeros(2).at[jnp.zeros(v.shape, jnp.int32)].add(v))(x)
+    assert cells.tolist() == [2**22 + 0.5, 0.0]
+
+
+@pytest.mark.parametrize("size", [129, 256, 300, 384, 512, 513])
+@pytest.mark.parametrize("odd", [1.0, np.inf, np.nan])
+def test_products_of_a_few_blocks(size, odd):
+    left, right = wide(3, 7, size), wide(4, size, 5)
+    left[2, size // 2] = odd
+    right[-1] = -right[0]
+    got = product(left, right)
+    assert bits(got) == bits(reference(jnp.matmul)(left, right))
+    assert bits(got) == bits(product(left[:, ::-1].copy(), right[::-1].copy()))
+
+
+@pytest.mark.parametrize("beyond", [-1, 1])
+def test_blocks_that_meet_halfway_round_by_the_unit_that_float64_loses(beyond):
+    # 256 squares of 2^23 - 1 units make nearly 2^54, where float64 holds even numbers only and the
+    # steps of float32 are 2^30; the third block leads to one unit beside the middle of two of them
+    squares = 256 * (2**23 - 1) ** 2
+    lower = squares + -squares % 2**30
+    rest = lower + 2**29 + beyond - squares
+    x, y = np.zeros(384, np.float32), np.zeros(384, np.float32)
+    x[:256] = y[:256] = 2**23 - 1
+    x[256:258], y[256:258] = [rest >> 16, rest % 2**16], [2**16, 1]
+    want = np.float32(lower + 2**30 * (beyond > 0))
+    assert exact(jnp.dot)(x, y) == want
+    assert exact(jnp.dot)(x, -y) == -want

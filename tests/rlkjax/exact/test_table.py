@@ -25,7 +25,6 @@ OTHER_NAMES = frozenset(
         "all_gather_invariant",
         "call_hi_primitive",
         "checkpoint",
-        "closed_call",
         "copy_p",
         "core_call",
         "expand_dims",
@@ -33,6 +32,9 @@ OTHER_NAMES = frozenset(
     + ["custom_vjp_call_jaxpr", "one_minus_square", "pjit", "polynomial", "remat", "remat2"]
     + ["scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub"]
 )
+
+# Of these each supported version makes one or two, out of the same programs.
+ONE_VERSION = frozenset(["closed_call", "eval_jaxpr", "log2"])
 
 
 def placed(x):
@@ -58,7 +60,17 @@ def branch_slope(x):
     return jax.grad(lambda v: jnp.sum(jax.lax.cond(v[0, 0] > 0.5, jnp.sin, jnp.negative, v)))(x)
 
 
+def loop_slope(x):
+    """The derivative of a loop that is not kept, a call of its own in the forward pass."""
+
+    def loop(w):
+        return jax.lax.scan(lambda c, _: (jnp.tanh(w @ c), None), w[0], None, length=3)[0].sum()
+
+    return jax.grad(jax.checkpoint(loop, policy=jax.checkpoint_policies.dots_saveable))(x)
+
+
 DIRECTED = {
+    "loop": (loop_slope, (SQUARE[:3],)),
     "placed": (placed, (SQUARE,)),
     "encrypted": (encrypted, (SQUARE,)),
     "moved": (moved_between, (SQUARE,)),
@@ -85,7 +97,7 @@ def generated() -> set[str]:
 
 def test_every_primitive_of_the_table_is_tried():
     tried = generated().union(*(primitives(fn, *args) for fn, args in DIRECTED.values()))
-    assert set(TABLE) - tried - OTHER_NAMES == set()
+    assert set(TABLE) - tried - OTHER_NAMES - ONE_VERSION == set()
     assert tried <= set(TABLE)
 
 
