@@ -102,14 +102,14 @@ def as_text(shown: dict) -> str:
     """
     lines = []
     for name, stage in shown["stages"].items():
-        lines += [f"stage {name}", *_stage(stage)]
+        lines += [f"stage {name}", *_stage(stage, shown["numerics"])]
     return "\n".join([*lines, f"certificate {shown['certificate']} numerics {shown['numerics']}"])
 
 
-def _stage(stage: dict) -> list[str]:
+def _stage(stage: dict, numerics: str) -> list[str]:
+    names = CLASSES if numerics == "exact" else CLASSES | {"defined": "rounded by the compiler"}
     lines = [
-        f"  {CLASSES[kind]}: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(each.items()))
+        f"  {names[kind]}: " + ", ".join(f"{name} {count}" for name, count in sorted(each.items()))
         for kind, each in stage["primitives"].items()
     ]
     lines.append(f"  jaxpr {stage['jaxpr']}")

@@ -32,11 +32,16 @@ def refuse_nesting(fn: Callable[..., Any]) -> None:
 
 
 def check_function(fn: Any, transform: str) -> None:
-    """Refuses what cannot be called."""
+    """Refuses what cannot be called, or cannot be told from other functions."""
     if not callable(fn):
         raise UnsupportedArgumentError(
             f"argument fn of {transform} is {type(fn).__name__} at {compat.current_line()}, "
             "want a function of arrays; pass the function itself"
+        )
+    if getattr(fn, "__hash__", None) is None:
+        raise UnsupportedArgumentError(
+            f"argument fn of {transform} is a {type(fn).__name__} without a hash at "
+            f"{compat.current_line()}, want a function; pass its method, {transform}(fn.__call__)"
         )
 
 
@@ -133,12 +138,14 @@ def refusals(fn: Callable[..., Any]) -> Iterator[None]:
         try:
             yield
         except compat.NEEDS_VALUE as error:
-            if isinstance(error, TypeError | IndexError) and not compat.about_values(error):
+            if isinstance(error, TypeError | IndexError | ValueError) and not compat.about_values(
+                error
+            ):
                 raise
             raise UnsupportedControlFlowError(
                 f"Python needs the value of a traced array at {compat.raised_at(error, fn)}: the "
                 "program of an exact function is traced once, without values; use jnp.where, "
-                "lax.cond, lax.while_loop or a static shape there"
+                "lax.cond, lax.while_loop or a static shape there, or functools.partial"
             ) from error
         except UserWarning as error:
             if "Explicitly requested dtype" not in str(error):

@@ -18,7 +18,7 @@ Array = jax.Array
 THREEFRY = "key<fry>"
 UNKNOWN = "an unknown line"
 # kinds of error that JAX raises where Python asks for the value of a traced array
-NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError)
+NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 
 # the line that a message names shall be the user's
 source_info_util.register_exclusion(str(Path(__file__).parent))
@@ -144,7 +144,7 @@ def defined_at(fn: Callable[..., Any]) -> str:
 def about_values(error: Exception) -> bool:
     """Whether an error of JAX is about a value that a trace does not have."""
     return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError) or (
-        "concrete value" in str(error)
+        "concrete value" in str(error) or "Non-hashable static arguments" in str(error)
     )
 
 

@@ -64,11 +64,11 @@ def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
     values = terms(x, axis)
     peak = lax.min(binade_of(values), I32(HIGHEST))
     power = widen(lax.bitcast_convert_type(peak, F32))
-    return narrow_sum(added(to_grid(v, power, bits) for v in values), opaque)
+    return narrow_sum(plain_sum(to_grid(v, power, bits) for v in values), opaque)
 
 
-def added(values: Iterable[Array]) -> Array:
-    """The sum of arrays."""
+def plain_sum(values: Iterable[Array]) -> Array:
+    """The sum of arrays, element by element."""
     return functools.reduce(operator.add, values)
 
 
@@ -106,7 +106,7 @@ def few_dot(
         lax.broadcast_in_dim(a, shape, left_axes) * lax.broadcast_in_dim(b, shape, right_axes)
         for a, b in zip(left, right, strict=True)
     ]
-    return narrow_sum(added(products), opaque)
+    return narrow_sum(plain_sum(products), opaque)
 
 
 def batch_first(x: Array, batch: Sequence[int], gone: int) -> Array:

@@ -154,8 +154,16 @@ def refuse_dtype(name: str, where: str) -> None:
         reason = REASONS.get(name, "its arithmetic has no definition here")
         raise UnsupportedDtypeError(
             f"{where} holds {name}, want float32, integers up to 32 bits, bool or threefry keys: "
-            f"{reason}; convert it first"
+            f"{reason}; {advice_on_dtype(name)}"
         )
+
+
+def advice_on_dtype(name: str) -> str:
+    """What to do about a dtype without a definition."""
+    if name.startswith("key<"):
+        return 'make it with jax.random.key(seed, impl="threefry2x32")'
+    kind = "int32" if "int" in name else "float32"
+    return f"keep it in jnp.{kind} there, or hand over jnp.asarray(x, jnp.{kind})"
 
 
 def composed(make: Callable[[Mapping[str, Any]], Callable[..., Any]]) -> Rule:

@@ -26,6 +26,7 @@ def own(x):
     return x
 
 
+STATIC = jax.jit(jnp.full_like, static_argnums=1)
 # fmt: off
 own.defvjp(lambda x: (x, x), lambda x, g: (lax.digamma(g),))
 INSIDE = {
@@ -60,6 +61,7 @@ INSIDE = {
     "mask": (CONTROL, "traced once", lambda x: x[x > 0]),
     "shape": (CONTROL, "a static shape", lambda x: jnp.ones(x[0].astype(int))),
     "nonzero": (CONTROL, "a static shape", lambda x: jnp.nonzero(x)[0]),
+    "static": (CONTROL, "functools.partial", lambda x: STATIC(x, x)),
     "text": (ARGUMENT, "returns str as result [1]", lambda x: (x, "note")),
     "object": (ARGUMENT, "returns object as result ['a']", lambda x: {"a": object()}),
     "half": (DTYPE, "holds float16", lambda x: np.ones(3, np.float16)),
@@ -122,3 +124,13 @@ def test_errors_of_the_user_pass_through():
         exact(lambda x: 1 / 0)(X)
     with pytest.raises(TypeError, match="same shape, got"):
         exact(lambda x: x @ jnp.ones(4))(X)
+
+
+def test_an_object_without_a_hash_is_refused_and_its_method_is_not():
+    class Scaled(list):
+        def __call__(self, x):
+            return x * self[0]
+
+    with pytest.raises(ARGUMENT, match=r"Scaled without a hash.*test_refusals.py.*__call__"):
+        exact(Scaled([2.0]))
+    assert exact(Scaled([2.0]).__call__)(X).tolist() == [2.0, 2.0, 2.0]
