@@ -256,6 +256,10 @@ def contracted_grid_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> A
 
 
 def power64(magnitude: Array) -> Array:
-    """2^e of a float64 in [2^e, 2^(e+1)), |e| at most 300: grids stay normal numbers."""
-    exponent = lax.bitcast_convert_type(magnitude, I64) >> 52
-    return lax.bitcast_convert_type(jnp.clip(exponent, 1023 - 300, 1023 + 300) << 52, F64)
+    """2^e of a float64 in [2^e, 2^(e+1)), e at least -300: grids stay normal numbers.
+
+    Of an infinity or NaN e is 128; other magnitudes are below 2^256.
+    """
+    exponent = lax.max(lax.bitcast_convert_type(magnitude, I64) >> 52, I64(1023 - 300))
+    exponent = jnp.where(exponent == 2047, I64(1023 + 128), exponent)
+    return lax.bitcast_convert_type(exponent << 52, F64)

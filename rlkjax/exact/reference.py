@@ -229,7 +229,7 @@ class Reference:
             return product.astype(kind).reshape(shape)
         wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
         if self.grid == "contracted":
-            power = exponent(magnitude(right, (1,)))
+            power = np.maximum(exponent(magnitude(right, (1,))), -126)
             wide_right = np.ldexp(wide_right, -power)
             wide_left = np.ldexp(wide_left, power)
             right_unit = np.full((right.shape[0], right.shape[1], 1), -DOT_BITS)

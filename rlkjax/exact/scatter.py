@@ -54,7 +54,11 @@ def order_free_scatter_add(
       float32, shape of operand.
     """
     numbers = params["dimension_numbers"]
-    if params["unique_indices"] or math.prod(indices.shape[:-1]) == 1:
+    if operand.size == 0:
+        return operand
+    # unique indices that are clipped may meet at the edge
+    unique = params["unique_indices"] and params["mode"] != lax.GatherScatterMode.CLIP
+    if unique or math.prod(indices.shape[:-1]) == 1:
         return scatter_add_once(operand, indices, updates, params, opaque)
     options = {
         "indices_are_sorted": params["indices_are_sorted"],

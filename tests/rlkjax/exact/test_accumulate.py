@@ -345,3 +345,39 @@ def test_blocks_that_meet_halfway_round_by_the_unit_that_float64_loses(beyond):
     want = np.float32(lower + 2**30 * (beyond > 0))
     assert exact(jnp.dot)(x, y) == want
     assert exact(jnp.dot)(x, -y) == -want
+
+
+def contracted(a, b):
+    """A product on the grid of each contracted index."""
+    return named.dot(a, b, grid="contracted")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        # the infinite weight gives e = 128: 1 * 2^128 stays, and meets the infinity
+        ([[np.inf, 1]], [[1], [np.inf]]),
+        # a slice of zeros has e = -126, and the largest folded weight stands beside it
+        ([[2.0**127, 2.0**126 * (1 + 2.0**-22)]], [[0.0], [1.5 * 2.0**-126]]),
+    ],
+)
+def test_contracted_grids_at_their_ends(left, right):
+    left, right = np.float32(left), np.float32(right)
+    assert bits(exact(contracted)(left, right)) == bits(reference(contracted)(left, right))
+    padded = np.pad(left, ((0, 0), (0, 200))), np.pad(right, ((0, 200), (0, 0)))
+    assert bits(exact(contracted)(*padded)) == bits(reference(contracted)(*padded))
+
+
+def test_adding_into_no_cells():
+    assert (
+        exact(lambda o, i, u: o.at[i].add(u))(jnp.ones(0), jnp.zeros(3, int), jnp.ones(3)).size == 0
+    )
+
+
+def test_unique_indices_that_are_clipped_to_one_cell_are_added():
+    def fn(cells, where, x):
+        return cells.at[where].add(x, mode="clip", unique_indices=True)
+
+    args = np.float32([1, 2, 3]), np.int32([0, 2, 7, 9]), np.float32([1e-3, 1, 10, 100])
+    got = exact(fn)(*args)
+    assert got[2] == 114.0 and bits(got) == bits(reference(fn)(*args))
