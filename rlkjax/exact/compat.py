@@ -17,6 +17,22 @@ from jax._src import source_info_util
 Array = jax.Array
 THREEFRY = "key<fry>"
 UNKNOWN = "an unknown line"
+# primitives whose body is evaluated in place
+CALLS = frozenset(
+    [
+        "jit",
+        "pjit",
+        "closed_call",
+        "core_call",
+        "eval_jaxpr",
+        "remat2",
+        "checkpoint",
+        "remat",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+    ]
+)
 # kinds of error that JAX raises where Python asks for the value of a traced array
 NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 

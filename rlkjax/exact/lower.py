@@ -79,6 +79,7 @@ class Lowering:
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
       work: id of a value -> the value, and its `sharing.work`, which is 0 if it is missing.
       uses: `sharing.uses` of the results of the equation at hand; empty: once each.
+      joined: device axes that the sums behind the results of a call go on over; see joins.py.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
     """
@@ -89,6 +90,7 @@ class Lowering:
     grid: str = "output"
     work: dict[int, tuple[Array, int]] = field(default_factory=dict)
     uses: tuple[int, ...] = ()
+    joined: tuple[tuple[str, ...], ...] = ()
     devices: tuple[str, ...] = ()
     line: str = ""
 
@@ -98,7 +100,7 @@ class Lowering:
 
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
-        return replace(self, work={}, uses=())
+        return replace(self, work={}, uses=(), joined=())
 
     def collective(self, name: str, params: dict[str, Any], args: Sequence[Array]) -> list[Array]:
         """What devices compute together."""
@@ -288,7 +290,7 @@ class Lowering:
             return fn(self, *args)
 
         def kept(*args: Any) -> list[Any]:
-            return fn(self.inside(), *args)
+            return fn(replace(self.inside(), joined=self.joined), *args)
 
         kept.__name__ = kept.__qualname__ = name
         return jax.jit(kept)(*args)

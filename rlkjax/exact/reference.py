@@ -49,6 +49,7 @@ class Reference:
       device: the one that runs, inside `shard_map`.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
+      joined: device axes that the sums behind the results of a call go on over; see joins.py.
       uses: how often the results of the equation at hand are used; nothing here depends on it.
     """
 
@@ -58,6 +59,7 @@ class Reference:
     devices: tuple[str, ...] = ()
     line: str = ""
     uses: tuple[int, ...] = ()
+    joined: tuple[tuple[str, ...], ...] = ()
 
     def results(
         self, eqn: Any, operands: Sequence[Value], outs: Sequence[Value]
@@ -71,7 +73,7 @@ class Reference:
 
     def inside(self) -> "Reference":
         """The same executor for a body."""
-        return replace(self, uses=())
+        return replace(self, uses=(), joined=())
 
     def gathered(self, x: Value) -> Value:
         """The parts of all devices along `self.devices`, on a new first axis."""

@@ -14,21 +14,6 @@ from rlkjax.exact.rounding import UNARY
 
 LIMIT = 4
 FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
-CALLS = frozenset(
-    [
-        "jit",
-        "pjit",
-        "closed_call",
-        "core_call",
-        "eval_jaxpr",
-        "remat2",
-        "checkpoint",
-        "remat",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-    ]
-)
 MOVES = frozenset(
     [
         "slice",
@@ -83,7 +68,7 @@ def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
     """How many loops read each operand of an equation on its account."""
     of_results = [counts.get(v, 0) for v in eqn.outvars]
     name = eqn.primitive.name
-    if name in CALLS:
+    if name in compat.CALLS:
         inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
         below = uses(inner, of_results)
         return [below.get(v, 0) for v in inner.invars]

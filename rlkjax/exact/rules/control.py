@@ -6,8 +6,7 @@ from typing import Any
 
 from rlkjax.exact import compat
 from rlkjax.exact.interpret import Rule, composed, run
-
-GRID_MARK = "exact_contracted_grid"
+from rlkjax.exact.joins import GRID_MARK
 
 
 def inline(key: str) -> Rule:

@@ -76,6 +76,23 @@ def shared_sums(mesh: Any) -> Callable[..., Any]:
     return jax.shard_map(body, mesh=mesh, check_vma=False, **specs)
 
 
+def sums_in_calls(x: Array, y: Array) -> Any:
+    """Sums and products inside of calls, and calls inside of these."""
+    product = jax.jit(lambda a, b: a.T @ b)
+    both = jax.jit(lambda a, b: (product(a, b).T, jnp.sum(b, 0)))
+    return product(x, y), jax.checkpoint(lambda a: jnp.sum(a))(y), both(y, x)
+
+
+def shared_calls(mesh: Any) -> Callable[..., Any]:
+    """The same of rows that are shared."""
+
+    def body(x: Array, y: Array) -> Any:
+        return lax.psum(sums_in_calls(x, y), "a")
+
+    specs = {"in_specs": (P("a"), P("a")), "out_specs": P()}
+    return jax.shard_map(body, mesh=mesh, check_vma=False, **specs)
+
+
 def collectives(mesh: Any, check: bool) -> Callable[..., Any]:
     """Every exchange between devices, also inside a loop and a branch."""
 
@@ -120,6 +137,8 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
     rows = edged(4, 64, 9), wide(5, 64, 9)
     rows[0][:, 8] = wide(6, 64)
     yield "sums", exact(shared_sums(mesh))(*rows), reference(shared_sums(mesh))(*rows)
+    yield "calls", exact(shared_calls(mesh))(*rows), exact(sums_in_calls)(*rows)
+    yield "calls_reference", reference(shared_calls(mesh))(*rows), exact(sums_in_calls)(*rows)
     x = edged(7, 8, 16)
     if count > 1:
         fn = collectives(mesh_of(2, count // 2), True)
