@@ -4,7 +4,7 @@ M = largest magnitude of those that are added together, 2^e <= M < 2^(e+1). The 
 2^(e - bits), so that every number on it is an integer of at most 2^(bits + 1) of its units.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -43,49 +43,37 @@ def binade(x: Array, axes: Sequence[int]) -> Array:
 
 
 def largest(bits: Array, axes: tuple[int, ...]) -> Array:
-    """Maximum of non-negative numbers along axes."""
-    return across(lax.reduce_max, lax.max, bits, axes)
-
-
-def across(
-    reduce_fn: Callable[..., Array],
-    op: Callable[[Array, Array], Array],
-    x: Array,
-    axes: tuple[int, ...],
-) -> Array:
-    """Reduces axes by an operation for which order does not matter and 0 is neutral.
+    """Maximum of non-negative integers along axes.
 
     Compilers turn a reduction of the last axis into a loop that takes one element at a time.
     Here rows of 64 are met by whole vectors, and these by halves until 8 are left. Of few elements
     the plain reduction is as good, and faster to compile.
 
     Args:
-      reduce_fn: (x, axes) -> x without axes.
-      op: the same for two operands.
-      x: at least one element.
+      bits: int32, at least one element.
       axes: axes to reduce.
 
     Returns:
-      x without axes.
+      bits without axes.
     """
-    last = x.ndim - 1
-    if last not in axes or x.size < FEW:
-        return reduce_fn(x, axes)
-    size = x.shape[last]
+    last = bits.ndim - 1
+    if last not in axes or bits.size < FEW:
+        return lax.reduce_max(bits, axes)
+    size = bits.shape[last]
     if size > 2 * ROW:
-        x = lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * last + [(0, -size % ROW, 0)])
-        x = lax.reshape(x, (*x.shape[:last], -(-size // ROW), ROW))
-        x = reduce_fn(x, axes)
+        bits = lax.pad(bits, I32(0), [(0, 0, 0)] * last + [(0, -size % ROW, 0)])
+        bits = lax.reshape(bits, (*bits.shape[:last], -(-size // ROW), ROW))
+        rows = lax.reduce_max(bits, axes)
     else:
-        x = reduce_fn(x, tuple(a for a in axes if a != last))
-    return reduce_fn(halved(op, x), (x.ndim - 1,))
+        rows = lax.reduce_max(bits, tuple(a for a in axes if a != last))
+    return lax.reduce_max(halved(rows), (rows.ndim - 1,))
 
 
-def halved(op: Callable[[Array, Array], Array], x: Array) -> Array:
+def halved(x: Array) -> Array:
     """Shortens the last axis: its first half meets its second, while halves of 8 can be had."""
     while (size := x.shape[-1]) > 8 and size % 2 == 0:
         low = lax.slice_in_dim(x, 0, size // 2, axis=-1)
-        x = op(low, lax.slice_in_dim(x, size // 2, size, axis=-1))
+        x = lax.max(low, lax.slice_in_dim(x, size // 2, size, axis=-1))
     return x
 
 
