@@ -42,7 +42,7 @@ def start(config: Path, folder: Path, errors: Path) -> subprocess.Popen:
     )
 
 
-def records(folder: Path) -> int:
+def ledger_bytes(folder: Path) -> int:
     """Bytes of the ledger so far."""
     ledger = folder / "ledger.jsonl"
     return ledger.stat().st_size if ledger.exists() else 0
@@ -65,8 +65,8 @@ def kill(config: Path, folder: Path, rng: random.Random, alive: float) -> str:
         time.sleep(rng.random() * 4.0)
         phase = "starting"
     else:
-        before = records(folder)
-        while process.poll() is None and records(folder) == before:
+        before = ledger_bytes(folder)
+        while process.poll() is None and ledger_bytes(folder) == before:
             time.sleep(0.002)
         time.sleep(rng.random() * alive)
         phase = "training"

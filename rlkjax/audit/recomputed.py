@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rlkjax.audit.difference import iterations_text
+
 _KIND = "reference"
 _MEASURE = "max_scaled"  # largest error over the largest element of the buffer
 
@@ -23,7 +25,7 @@ def sentence(lines: Iterable[bytes]) -> str | None:
     found = [line for line in read if line.get("kind") == _KIND]
     if not found:
         return None
-    count = f"{len(found):,} iteration{'' if len(found) == 1 else 's'} recomputed"
+    count = f"{iterations_text(len(found))} recomputed"
     distances = [
         (_distance(values), name)
         for line in found

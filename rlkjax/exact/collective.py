@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from rlkjax.exact.accumulate import SUM_BITS, rounded
+from rlkjax.exact.accumulate import SUM_BITS, added, rounded, whole
 from rlkjax.exact.contraction import (
     DOT_BITS,
     DOT_WORD,
@@ -28,7 +28,7 @@ from rlkjax.exact.rounding import Opaque, narrow_sum
 
 Array = jax.Array
 Params = Mapping[str, Any]
-F32, I32, I64 = jnp.float32, jnp.int32, jnp.int64
+F32, I32 = jnp.float32, jnp.int32
 LOW_BITS = 20
 
 
@@ -48,9 +48,8 @@ def device_sum(x: Array, axes: Sequence[int], devices: Sequence[str], opaque: Op
     peak = power_of(lax.pmax(binade(x, axes), names))
     unit = peak * np.float64(2.0**-SUM_BITS)
     grid = to_grid(x, peak, SUM_BITS)
-    plain = lax.psum(lax.reduce_sum(grid, axes), names)
-    whole = lax.convert_element_type(grid / unit, I64)
-    total = lax.psum(lax.reduce_sum(whole, axes), names)
+    plain = lax.psum(added(grid, axes), names)
+    total = lax.psum(lax.reduce_sum(whole(grid, unit), axes), names)
     value = rounded(total) * jnp.squeeze(unit, axes)
     return narrow_sum(jnp.where(jnp.isfinite(plain), value, plain), opaque)
 

@@ -17,7 +17,7 @@ from jax._src import source_info_util
 Array = jax.Array
 THREEFRY = "key<fry>"
 UNKNOWN = "an unknown line"
-# primitives whose body is evaluated in place
+# primitives whose body, the first jaxpr among their parameters, is evaluated in place
 CALLS = frozenset(
     [
         "jit",

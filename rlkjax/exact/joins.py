@@ -22,7 +22,6 @@ MOVES = frozenset(
     ["transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "copy", "rev", "name"]
 )
 
-
 Axes = tuple[tuple[str, ...], ...]
 
 

@@ -21,6 +21,7 @@ from rlkjax.exact import (
     sharing,
 )
 from rlkjax.exact.interpret import Table
+from rlkjax.exact.joins import Axes
 from rlkjax.exact.rounding import Opaque, narrow, widen
 
 Array = jax.Array
@@ -90,7 +91,7 @@ class Lowering:
     grid: str = "output"
     work: dict[int, tuple[Array, int]] = field(default_factory=dict)
     uses: tuple[int, ...] = ()
-    joined: tuple[tuple[str, ...], ...] = ()
+    joined: Axes = ()
     devices: tuple[str, ...] = ()
     line: str = ""
 

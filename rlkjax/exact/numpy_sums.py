@@ -29,7 +29,8 @@ def multiples(x: Value, unit: Value) -> Value:
 
 def integers(whole: Value) -> Value:
     """Whole numbers in float64 as int64; 0 for infinities and NaN."""
-    return np.where(np.isfinite(whole), whole, 0).astype(np.int64)
+    with np.errstate(invalid="ignore"):  # what does not fit stands beside an infinity
+        return np.where(np.isfinite(whole), whole, 0).astype(np.int64)
 
 
 def rounded(whole: Value, unit: Value) -> Value:

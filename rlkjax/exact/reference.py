@@ -18,6 +18,7 @@ from rlkjax.exact.arguments import called_here, check_arguments, check_function,
 from rlkjax.exact.correct import NAN, nearest, to_float32
 from rlkjax.exact.errors import UnsupportedArgumentError
 from rlkjax.exact.interpret import Table, run
+from rlkjax.exact.joins import Axes
 from rlkjax.exact.numpy_random import joined, words
 from rlkjax.exact.numpy_sums import (
     DOT_BITS,
@@ -59,7 +60,7 @@ class Reference:
     devices: tuple[str, ...] = ()
     line: str = ""
     uses: tuple[int, ...] = ()
-    joined: tuple[tuple[str, ...], ...] = ()
+    joined: Axes = ()
 
     def results(
         self, eqn: Any, operands: Sequence[Value], outs: Sequence[Value]

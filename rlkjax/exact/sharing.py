@@ -8,26 +8,14 @@ A value that is used several times and takes several operations is therefore to 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlkjax.exact import compat
+from rlkjax.exact import compat, joins
 from rlkjax.exact.few import few_products, few_terms
 from rlkjax.exact.rounding import UNARY
 
 LIMIT = 4
 FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
-MOVES = frozenset(
-    [
-        "slice",
-        "squeeze",
-        "reshape",
-        "broadcast_in_dim",
-        "transpose",
-        "concatenate",
-        "rev",
-        "expand_dims",
-        "copy",
-    ]
-)
-SUMS = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "scatter_add"])
+MOVES = joins.MOVES | {"slice", "concatenate"}
+READ_TWICE = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "scatter_add"])
 
 
 def uses(jaxpr: Any, of_results: Sequence[int] = ()) -> Mapping[Any, int]:
@@ -76,7 +64,7 @@ def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
     if name in MOVES:
         grows = size > sum(map(size_of, eqn.invars))
         return [of_results[0] + grows] * len(eqn.invars)
-    return [2 if name in SUMS or size_of(a) < size else 1 for a in eqn.invars]
+    return [2 if name in READ_TWICE or size_of(a) < size else 1 for a in eqn.invars]
 
 
 def size_of(atom: Any) -> int:
@@ -94,7 +82,7 @@ def work(eqn: Any, below: Sequence[int]) -> int:
     name = eqn.primitive.name
     if name in MOVES:
         return max(below)
-    if name in SUMS:
+    if name in READ_TWICE:
         return sum(below) + FEW_TERMS if few(eqn) else ROUNDING
     own = FUNCTION if name in UNARY else DIVISION if name in ("div", "sqrt") else 1
     return sum(below) + own

@@ -9,17 +9,12 @@ from rlkjax.exact.interpret import Rule, composed, run
 from rlkjax.exact.joins import GRID_MARK
 
 
-def inline(key: str) -> Rule:
-    """A call: its body is evaluated in place."""
-    return Rule("control", lambda ops, eqn, args: run(ops, eqn.params[key], args))
-
-
-def jit(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """A call; one that `named.dot` marked sets the grid inside."""
+def call(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """A call, evaluated in place; one that `named.dot` marked sets the grid inside."""
     name = eqn.params.get("name", "")
     if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
-    (body,) = compat.sub_jaxprs(eqn.params)
+    body = compat.sub_jaxprs(eqn.params)[0]
     return ops.call(name, lambda here, *values: run(here, body, values), args)
 
 
@@ -70,12 +65,5 @@ def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     flow = {"scan": scan, "while": while_loop, "cond": cond, "custom_linear_solve": linear_solve}
     table = {name: Rule("control", fn) for name, fn in flow.items()}
-    table |= {
-        name: Rule("control", jit)
-        for name in ("jit", "pjit", "closed_call", "core_call", "eval_jaxpr")
-    }
     table["call_hi_primitive"] = Rule("control", composed(compat.hi_function).apply)
-    calls = {"remat2": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr"}
-    calls |= {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
-    calls |= {"custom_vjp_call_jaxpr": "fun_jaxpr"}
-    return table | {name: inline(key) for name, key in calls.items()}
+    return table | {name: Rule("control", call) for name in compat.CALLS}

@@ -312,8 +312,8 @@ def test_a_sum_over_no_axes_is_the_number():
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_sums_and_cells_of_more_than_2_to_the_20_terms(reverse):
-    # 2^22 ones, a quarter and six halves of a unit of 2^-31: 2^22 + 0.25 + 2^-29 is just above the
-    # middle of two float32 numbers, and more than float64 can hold
+    # 2^22 ones, a quarter and four units of 2^-31: 2^22 + 0.25 + 2^-29 is just above the middle of
+    # two float32 numbers; added from the left, float64 loses each of the four
     x = np.concatenate([np.ones(2**22), [0.25], [2.0**-31] * 4]).astype(np.float32)
     x = x[::-1].copy() if reverse else x
     assert exact(lambda v: jnp.cumsum(v)[-1])(x) == np.float32(2**22 + 0.5)
