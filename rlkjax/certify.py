@@ -21,6 +21,8 @@ CLASSES = {
     "refused": "refused",
 }
 
+GPU_CONDITION = "all this holds under --xla_gpu_ftz=true, which a run sets; not measured yet"
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `certify`."""
@@ -103,6 +105,9 @@ def as_text(shown: dict) -> str:
     lines = []
     for name, stage in shown["stages"].items():
         lines += [f"stage {name}", *_stage(stage, shown["numerics"])]
+    lowered = {name for stage in shown["stages"].values() for name in stage["stablehlo"]}
+    if shown["numerics"] == "exact" and (gpu := sorted(lowered - {"cpu"})):
+        lines.append(f"on {' and '.join(gpu)} {GPU_CONDITION}")
     return "\n".join([*lines, f"certificate {shown['certificate']} numerics {shown['numerics']}"])
 
 

@@ -47,16 +47,17 @@ def compile_stages(
       ConsistencyError: rollout and rescoring do not hold the same policy graph.
     """
     arguments = stage_arguments(stages)
-    low = _lower(stages, arguments)
     # The graphs are those of the stages as written: a transformation may inline their functions.
-    graphs = [lowered.digest(low[name].as_text(), GRAPH) for name in ("rollout", "rescore")]
+    low = _lower(stages, {name: arguments[name] for name in ("rollout", "rescore")})
+    graphs = [lowered.digest(each.as_text(), GRAPH) for each in low.values()]
     if graphs[0] != graphs[1]:
         raise ConsistencyError(
             f"policy graph: rollout has {graphs[0]}, rescoring has {graphs[1]}, want one graph; "
             "both must trace the same function at the same shape"
         )
     if transform is not None:
-        low = _lower(Stages(*map(transform, stages)), arguments)
+        stages, low = Stages(*map(transform, stages)), {}
+    low |= _lower(stages, {name: arguments[name] for name in arguments if name not in low})
     # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
     with ThreadPoolExecutor(max_workers=2) as pool:
         compiled = Stages(**dict(zip(low, pool.map(Lowered.compile, low.values()), strict=True)))
@@ -66,5 +67,5 @@ def compile_stages(
 
 
 def _lower(stages: Stages, arguments: dict[str, tuple[Any, ...]]) -> dict[str, Lowered]:
-    """Every stage lowered for its arguments, by name."""
+    """Stages lowered for their arguments, by name."""
     return {name: jax.jit(getattr(stages, name)).lower(*given) for name, given in arguments.items()}

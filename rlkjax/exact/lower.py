@@ -33,34 +33,23 @@ def unfolded() -> Array:
     """The number 1, after 111 steps of a loop that compilers run no further than 100."""
 
     def step(n: Array) -> Array:
-        return lax.select(n % 2 == 0, n // 2, 3 * n + 1)
+        return lax.select(n & 1 == 0, n >> 1, 3 * n + 1)
 
     return lax.while_loop(lambda n: n != 1, step, jnp.int32(27))
 
 
-def opaque_from(values: Sequence[Array]) -> Opaque:
-    """Scalars that no compiler knows, from the bits r of the first input that has any.
+def opaque_scalars() -> Opaque:
+    """Scalars that no compiler knows, from the number r of `unfolded`.
 
-    v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler sees that.
-    Only integer operations make the scalars: a select between two constants would be moved out of
-    the loops, and the arm with -0.0 simplified. Without an input, `unfolded` serves.
-
-    Args:
-      values: inputs of the program; float32, integers, bool or typed keys.
+    The inputs of a program would not do: they can be constants of a surrounding jit, or start with
+    one. v = r * r mod 8 is 0, 1 or 4 for every integer r, so v & (v >> 2) is 0; no compiler sees
+    that. Only integer operations make the scalars: a select between two constants would be moved
+    out of the loops, and the arm with -0.0 simplified.
 
     Returns:
       The scalars, 64-bit types included: to be called with 64-bit types on.
     """
-    source = next((v for v in values if v.size > 0), None)
-    if source is None:
-        source = unfolded()
-    if jnp.issubdtype(source.dtype, jax.dtypes.prng_key):
-        source = jax.random.key_data(source)
-    first = lax.reshape(lax.slice(source, (0,) * source.ndim, (1,) * source.ndim), ())
-    if first.dtype == F32:
-        r = lax.bitcast_convert_type(first, I32)
-    else:
-        r = lax.convert_element_type(first, I32)
+    r = unfolded()
     v = (r * r) & 7
     nothing = v & (v >> 2)
     nothing64 = lax.convert_element_type(nothing, I64)

@@ -16,7 +16,7 @@ from rlkjax.exact.arguments import (
 )
 from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
-from rlkjax.exact.lower import Lowering, opaque_from
+from rlkjax.exact.lower import Lowering, opaque_scalars
 from rlkjax.exact.rules.table import TABLE
 
 Array = jax.Array
@@ -46,8 +46,7 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
       UnsupportedControlFlowError: on the first call, Python needs the value of an array.
       UnsupportedDerivativeError: the result is differentiated.
 
-    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000. In another
-    jit, inputs that are all constants of it would be folded by the compiler's own arithmetic.
+    Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000.
     """
 
     check_function(fn, "exact")
@@ -102,7 +101,7 @@ def emit(
     """
 
     def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_from([*leaves, *consts]), TABLE, kept)
+        ops = Lowering(opaque_scalars(), TABLE, kept)
         outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
         return [ops.exit(x) for x in outs]
 

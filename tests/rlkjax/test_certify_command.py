@@ -60,6 +60,12 @@ def test_an_exact_run_depends_on_nothing(run):
     assert (word, len(digest), rest) == ("certificate", 64, ["numerics", "exact"])
 
 
+def test_what_holds_on_a_gpu_is_said_with_its_condition(run):
+    (said,) = [line for line in run("--set", "numerics=exact").splitlines() if "gpu" in line]
+    assert said.startswith("on cuda and rocm all this holds under --xla_gpu_ftz=true")
+    assert "gpu" not in run("--set", "numerics=exact", "--platforms", "cpu")
+
+
 def test_a_native_run_lists_the_user_s_lines(run, shown):
     found = shown("numerics=native")
     assert list(found["stages"]) == sorted(STAGES)

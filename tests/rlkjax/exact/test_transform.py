@@ -161,6 +161,23 @@ def test_a_program_without_inputs_is_not_folded_by_the_compiler():
             assert bits(a) == bits(b)
 
 
+def test_inputs_that_are_constants_of_a_surrounding_jit_change_nothing():
+    def fn(first, x, y):
+        return jnp.tanh(x * y + x) * y + first + jnp.exp(x) * y - x / y
+
+    x, y, nothing = numbers(8, 4099), numbers(9, 4099), np.zeros(4099, np.float32)
+    want = bits(exact(fn)(nothing, x, y))
+    assert bits(reference(fn)(nothing, x, y)) == want
+    partly = (
+        lambda x, y: exact(fn)(jnp.zeros(4099), x, y),
+        lambda x, y: exact(fn)(nothing, x, y),
+        lambda x, y: exact(fn)(jnp.where(jnp.arange(4099) < 4000, 0.0, 0.0 * x), x, y),
+    )
+    for program in partly:
+        assert bits(jax.jit(program)(x, y)) == want
+    assert bits(jax.jit(lambda: exact(fn)(nothing, x, y))()) == want
+
+
 def test_a_kept_function_stays_in_the_lowered_program_with_the_same_bits():
     @jax.jit
     def forward(x):
