@@ -1,11 +1,12 @@
 """What devices compute together inside `shard_map`, as JAX operations: no order of devices counts.
 
-A sum over devices has the grid of the largest magnitude on any of them; the integers are added.
+A sum over devices has the grid of the largest magnitude on any of them; the integers are added. So
+has a sum over microbatches, which `passes` goes through.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,9 @@ from rlkjax.exact.contraction import (
     rounded_words,
 )
 from rlkjax.exact.grid import binade, power_of, to_grid
+from rlkjax.exact.passes import Pass
 from rlkjax.exact.rounding import Opaque, narrow_sum
+from rlkjax.exact.scatter import UNIT, integers_added, peaks, plain_scatter_add
 
 Array = jax.Array
 Params = Mapping[str, Any]
@@ -32,44 +35,72 @@ F32, I32 = jnp.float32, jnp.int32
 LOW_BITS = 20
 
 
-def device_sum(x: Array, axes: Sequence[int], devices: Sequence[str], opaque: Opaque) -> Array:
-    """Sum along axes and over devices, one rounding at the end.
+class Others(NamedTuple):
+    """Who else has terms of a sum.
+
+    Attributes:
+      names: of the device axes that it goes on over.
+      microbatches: the pass over those; None if it does not go on over them.
+    """
+
+    names: tuple[str, ...]
+    microbatches: Pass | None = None
+
+    def largest(self, bits: Array) -> Array:
+        """The largest of these integers here and there."""
+        bits = self.microbatches.largest(bits) if self.microbatches else bits
+        return lax.pmax(bits, self.names) if self.names else bits
+
+    def total(self, x: Array) -> Array:
+        """The sum of these numbers, exact in any order, here and there."""
+        x = self.microbatches.total(x) if self.microbatches else x
+        return lax.psum(x, self.names) if self.names else x
+
+    def size(self) -> int:
+        """How many there are, this one included."""
+        devices = math.prod(lax.axis_size(n) for n in self.names)
+        return devices * (self.microbatches.count if self.microbatches else 1)
+
+
+def device_sum(x: Array, axes: Sequence[int], others: Others, opaque: Opaque) -> Array:
+    """Sum along axes and over others; float32: one rounding at the end.
 
     Args:
-      x: float32, this device's part.
+      x: float32 or integers, the part that is here.
       axes: axes that vanish; may be none.
-      devices: names of the device axes.
+      others: who else has terms.
       opaque: run-time scalars.
 
     Returns:
-      float32, the same on every device of those axes.
+      The dtype of x, the same on every device of those axes.
     """
-    axes, names = tuple(axes), tuple(devices)
-    peak = power_of(lax.pmax(binade(x, axes), names))
+    axes = tuple(axes)
+    if x.dtype != F32:
+        return others.total(lax.reduce_sum(x, axes))
+    peak = power_of(others.largest(binade(x, axes)))
     unit = peak * np.float64(2.0**-SUM_BITS)
     grid = to_grid(x, peak, SUM_BITS)
-    plain = lax.psum(added(grid, axes), names)
-    total = lax.psum(lax.reduce_sum(whole(grid, unit), axes), names)
+    plain = others.total(added(grid, axes))
+    total = others.total(lax.reduce_sum(whole(grid, unit), axes))
     value = rounded(total) * jnp.squeeze(unit, axes)
     return narrow_sum(jnp.where(jnp.isfinite(plain), value, plain), opaque)
 
 
-def device_dot(lhs: Array, rhs: Array, dims: Dims, devices: Sequence[str], opaque: Opaque) -> Array:
-    """dot_general whose contracted axes go on over devices, one rounding at the end.
+def device_dot(lhs: Array, rhs: Array, dims: Dims, others: Others, opaque: Opaque) -> Array:
+    """dot_general whose contracted axes go on over others, one rounding at the end.
 
     Args:
-      lhs: float32, this device's part.
+      lhs: float32, the part that is here.
       rhs: float32, likewise.
       dims: dimension numbers of `lax.dot_general`.
-      devices: names of the device axes.
+      others: who else has terms.
       opaque: run-time scalars.
 
     Returns:
       float32, the same on every device of those axes.
     """
-    names = tuple(devices)
     left, right = (
-        Operand(x, power_of(lax.pmax(binade(x, axes), names)))
+        Operand(x, power_of(others.largest(binade(x, axes))))
         for x, axes in zip((lhs, rhs), dims[0], strict=True)
     )
     left, right, dims = one_axis(left, right, dims)
@@ -77,20 +108,48 @@ def device_dot(lhs: Array, rhs: Array, dims: Dims, devices: Sequence[str], opaqu
     unit = lax.dot_general(left.power * scale, right.power * scale, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims)
     size = left.values.shape[-1]
-    if size < DOT_WORD <= size * math.prod(lax.axis_size(n) for n in names):
+    if size < DOT_WORD <= size * others.size():
         high, low = low >> LOW_BITS, low & (2**LOW_BITS - 1)
-    plain, high, low = (lax.psum(v, names) for v in (plain, high, low))
+    plain, high, low = (others.total(v) for v in (plain, high, low))
     return narrow_sum(
         jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain), opaque
     )
 
 
+def device_scatter_add(
+    operand: Array,
+    indices: Array,
+    updates: Array,
+    params: Params,
+    others: Others,
+    opaque: Opaque,
+) -> Array:
+    """scatter-add into zeros, whose updates go on over others; one rounding at the end.
+
+    Args:
+      operand: float32, zeros.
+      indices: int32, start of each window here.
+      updates: float32, those that are here.
+      params: of the primitive.
+      others: who else has updates.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape of operand, the same on every device of those axes.
+    """
+    params = dict(params)
+    powers = [power_of(p) for p in peaks(operand, indices, updates, params, others.largest)]
+    grids = [to_grid(x, p, SUM_BITS) for x, p in zip((operand, updates), powers, strict=True)]
+    plain = others.total(plain_scatter_add(grids[0], indices, grids[1], params))
+    total = others.total(integers_added(grids, powers, indices, params))
+    value = rounded(total) * (powers[0] * UNIT)
+    return narrow_sum(jnp.where(jnp.isfinite(plain), value, plain), opaque)
+
+
 def psum(params: Params, args: Sequence[Array], opaque: Opaque) -> list[Array]:
     """Sums over devices."""
-    names = tuple(params["axes"])
-    return [
-        device_sum(x, (), names, opaque) if x.dtype == F32 else lax.psum(x, names) for x in args
-    ]
+    others = Others(tuple(params["axes"]))
+    return [device_sum(x, (), others, opaque) for x in args]
 
 
 def extreme(sign: int) -> Callable[[Params, Sequence[Array], Opaque], list[Array]]:

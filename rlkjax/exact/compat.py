@@ -170,6 +170,12 @@ def raised_at(error: BaseException, fn: Callable[..., Any]) -> str:
     return innermost(frames) or f"an unknown line of {defined_at(fn)}"
 
 
+def varying(shape: Any) -> tuple[str, ...]:
+    """Device axes along which a value differs inside `shard_map`, as its shape record has it."""
+    kind = getattr(shape, "manual_axis_type", None)
+    return tuple(sorted(getattr(kind, "varying", None) or getattr(shape, "vma", None) or ()))
+
+
 def is_key(aval: Any) -> bool:
     """Whether a value is an array of typed random keys."""
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)

@@ -1,26 +1,31 @@
 """A psum of a sum is one sum: which sums and dots of a jaxpr go on over devices before they round.
 
 Inside `shard_map`, psum(reduce_sum(x)) and psum(dot_general(x, y)) have one grid over all devices
-and one rounding at the end, if the inner result is used nowhere else. So the result does not depend
+and one rounding at the end, if the inner result is used nowhere else; a psum of a psum over other
+axes is one as well. So the result does not depend
 on how many devices share the elements. Moves between the two (a transposition, a new shape) do not
-matter, nor does a call (jit, checkpoint) around the inner one. Every other psum adds float32
-numbers, on the grid of the largest.
+matter, nor do a sign or a constant factor, nor a call (jit, checkpoint) around the inner one. Every
+other psum adds float32 numbers, on the grid of the largest. What `named.accumulate` adds over
+microbatches is joined alike.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlkjax.exact import compat
+from rlkjax.exact.microbatches import accumulation, is_zero, makers
 
 GRID_MARK = "exact_contracted_grid"  # in the name of a call: its dot has another grid
 PSUMS = frozenset(["psum", "psum_invariant"])
 SUMS = frozenset(["reduce_sum", "dot_general", "conv_general_dilated"])
+SCATTERS = frozenset(["scatter-add", "scatter_add"])
 MOVES = frozenset(
     ["transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "copy", "rev", "name"]
 )
+SCALES = frozenset(["neg", "mul", "div"])
 
 Axes = tuple[tuple[str, ...], ...]
 
@@ -49,6 +54,7 @@ class Uses:
         """Counts."""
         atoms = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
         self.eqns = jaxpr.eqns
+        self.made = makers(jaxpr)
         self.counts = Counter(v for v in atoms if not hasattr(v, "val"))
         self.maker = {
             v: (number, index)
@@ -56,28 +62,68 @@ class Uses:
             for index, v in enumerate(eqn.outvars)
         }
 
-    def root(self, atom: Any) -> tuple[int, int] | None:
+    def root(self, atom: Any, axes: Sequence[str] = ()) -> tuple[int, int] | None:
         """Where a value comes from, through moves of values that are used once.
 
+        Args:
+          atom: the value, which is to be added over device axes.
+          axes: their names; a psum over others on the way is part of the same sum.
+
         Returns:
-          (equation, its result): a float32 sum, or a call whose result is one; None: neither.
+          (equation, its result): a float32 sum, or a call whose result is one; of sums that add
+          nothing to each other the innermost; None: neither.
         """
+        found = None
+        if getattr(atom.aval, "dtype", None) != np.float32:
+            return None
         while not hasattr(atom, "val") and atom in self.maker and self.counts[atom] == 1:
             number, index = self.maker[atom]
             eqn = self.eqns[number]
             name = eqn.primitive.name
-            if name in SUMS or (name in compat.CALLS and inner_root(eqn, index)):
-                return (number, index) if atom.aval.dtype == np.float32 else None
-            if name not in MOVES or len(eqn.invars) != 1:
-                return None
-            atom = eqn.invars[0]
-        return None
+            if self.adds(eqn) or (name in compat.CALLS and inner_root(eqn, index)):
+                found = number, index
+            before = source(eqn, index, axes)
+            if before is None:
+                break
+            atom = before
+        return found
+
+    def adds(self, eqn: Any) -> bool:
+        """Whether an equation is a sum; a scatter-add is one of its updates if it starts at 0."""
+        name = eqn.primitive.name
+        return name in SUMS or (name in SCATTERS and is_zero(eqn.invars[0], self.made))
+
+
+def source(eqn: Any, index: int, axes: Sequence[str]) -> Any:
+    """The operand whose sum over device axes becomes that of a result by the same equation.
+
+    Args:
+      eqn: an equation.
+      index: number of the result.
+      axes: names of the device axes.
+
+    Returns:
+      The operand, if the equation moves it, negates it, scales it by a constant of the program,
+      adds nothing to it (a sum along axes of length 1) or adds it over other axes; else None.
+    """
+    name, operands = eqn.primitive.name, eqn.invars
+    others = [v for v in operands if not hasattr(v, "val")]
+    if name in PSUMS:
+        return operands[index] if axes and not set(axes) & set(eqn.params["axes"]) else None
+    if name == "reduce_sum":
+        single = all(operands[0].aval.shape[axis] == 1 for axis in eqn.params["axes"])
+        return operands[0] if single else None
+    if name in SCALES and len(others) == 1 and (name == "mul" or others[0] is operands[0]):
+        return others[0]
+    return operands[0] if name in MOVES else None
 
 
 def inner_root(eqn: Any, index: int) -> tuple[int, int] | None:
     """Where a result of a call comes from inside it."""
     if GRID_MARK in eqn.params.get("name", ""):
         return None
+    if accumulation(eqn):
+        return 0, index
     inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
     return Uses(inner).root(inner.outvars[index])
 
@@ -97,19 +143,24 @@ def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
     uses = Uses(jaxpr)
     found: dict[tuple[int, int], tuple[str, ...]] = {}
     done: set[int] = set()
+
+    def join(places: Sequence[tuple[int, int] | None], axes: tuple[str, ...]) -> None:
+        for place in filter(None, places):
+            found[place] = tuple(dict.fromkeys((*found.get(place, ()), *axes)))
+
     for atom, axes in zip(jaxpr.outvars, of_results, strict=bool(of_results)):
-        place = uses.root(atom) if axes else None
-        found |= {place: axes} if place else {}
+        join([uses.root(atom, axes) if axes else None], axes)
     for number, eqn in enumerate(jaxpr.eqns):
         if eqn.primitive.name in PSUMS:
-            places = [uses.root(v) for v in eqn.invars]
+            axes = tuple(eqn.params["axes"])
+            places = [uses.root(v, axes) for v in eqn.invars]
             if all(places):
                 done.add(number)
-                found |= dict.fromkeys(filter(None, places), tuple(eqn.params["axes"]))
+                join(places, axes)
     sums, calls = {}, {}
     for (number, _), axes in found.items():
         eqn = jaxpr.eqns[number]
-        if eqn.primitive.name in SUMS:
+        if eqn.primitive.name in SUMS | SCATTERS:
             sums[number] = axes
         else:
             calls[number] = tuple(found.get((number, k), ()) for k in range(len(eqn.outvars)))

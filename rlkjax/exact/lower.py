@@ -15,7 +15,9 @@ from rlkjax.exact import (
     collective,
     contraction,
     inverse,
+    microbatches,
     pairs,
+    passes,
     rounding,
     scatter,
     sharing,
@@ -71,6 +73,7 @@ class Lowering:
       uses: `sharing.uses` of the results of the equation at hand; empty: once each.
       joined: device axes that the sums behind the results of a call go on over; see joins.py.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
+      step: the pass over microbatches, which are one of these axes; see passes.py.
       line: the user's line of the call that surrounds the program, for messages.
     """
 
@@ -82,6 +85,7 @@ class Lowering:
     uses: tuple[int, ...] = ()
     joined: Axes = ()
     devices: tuple[str, ...] = ()
+    step: passes.Pass | None = None
     line: str = ""
 
     def over(self, devices: tuple[str, ...]) -> "Lowering":
@@ -91,6 +95,20 @@ class Lowering:
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
         return replace(self, work={}, uses=(), joined=())
+
+    def others(self) -> collective.Others:
+        """Who else has terms of a sum."""
+        names = tuple(n for n in self.devices if n != microbatches.AXIS)
+        return collective.Others(names, self.step if names != self.devices else None)
+
+    def accumulate(
+        self, one: Callable[..., list], batches: Sequence[Array], count: int
+    ) -> list[Array]:
+        """Sums over microbatches; one: (executor, one microbatch) -> what is added."""
+        microbatches.refuse_nesting(self.step is not None, self.line)
+        return passes.accumulated(
+            lambda step, batch: one(replace(self, step=step), batch), batches, count
+        )
 
     def collective(self, name: str, params: dict[str, Any], args: Sequence[Array]) -> list[Array]:
         """What devices compute together."""
@@ -213,10 +231,10 @@ class Lowering:
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:
         """Sum along axes; float32: order-free."""
+        if self.devices:
+            return collective.device_sum(x, axes, self.others(), self.opaque)
         if x.dtype != F32:
             return lax.reduce_sum(x, tuple(axes))
-        if self.devices:
-            return collective.device_sum(x, axes, self.devices, self.opaque)
         return accumulate.order_free_sum(x, axes, self.opaque)
 
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
@@ -232,7 +250,7 @@ class Lowering:
             kind = params["preferred_element_type"]
             return lax.dot_general(lhs, rhs, dims, preferred_element_type=kind)
         if self.devices:
-            return collective.device_dot(lhs, rhs, dims, self.devices, self.opaque)
+            return collective.device_dot(lhs, rhs, dims, self.others(), self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
         return contraction.order_free_dot(lhs, rhs, dims, self.opaque)
@@ -240,17 +258,13 @@ class Lowering:
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
         """scatter-add; float32: order-free."""
         operand, indices, updates = args
-        if operand.dtype == F32:
-            return scatter.order_free_scatter_add(operand, indices, updates, params, self.opaque)
-        return lax.scatter_add(
-            operand,
-            indices,
-            updates,
-            params["dimension_numbers"],
-            indices_are_sorted=params["indices_are_sorted"],
-            unique_indices=params["unique_indices"],
-            mode=params["mode"],
-        )
+        if operand.dtype != F32:
+            return scatter.plain_scatter_add(operand, indices, updates, params)
+        if self.devices:
+            return collective.device_scatter_add(
+                operand, indices, updates, params, self.others(), self.opaque
+            )
+        return scatter.order_free_scatter_add(operand, indices, updates, params, self.opaque)
 
     def move(self, eqn: Any, args: Sequence[Any], changed: dict | None = None) -> Sequence[Any]:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
@@ -276,7 +290,7 @@ class Lowering:
 
     def call(self, name: str, fn: Callable[..., list], args: Sequence[Any]) -> list[Any]:
         """A call of a named function, inlined unless it is to be kept."""
-        if name not in self.kept:
+        if name not in self.kept or self.step:
             return fn(self, *args)
 
         def kept(*args: Any) -> list[Any]:

@@ -3,15 +3,19 @@
 They have their plain meaning outside `exact` (and in `native` numerics).
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
+from rlkjax.exact import compat
 from rlkjax.exact.errors import UnsupportedArgumentError
 
 Array = jax.Array
 Grid = Literal["output", "contracted"]
+Tree = TypeVar("Tree")
 
 
 def exact_contracted_grid(
@@ -65,6 +69,57 @@ def freeze(numbers: lax.DotDimensionNumbers) -> lax.DotDimensionNumbers:
     """Dimension numbers as tuples, so that they can be a static argument."""
     (lhs, rhs), (lhs_batch, rhs_batch) = numbers
     return (tuple(lhs), tuple(rhs)), (tuple(lhs_batch), tuple(rhs_batch))
+
+
+def accumulate(fn: Callable[[Any], Tree], batches: Any) -> Tree:
+    """Sum of what `fn` gives for each microbatch: sum_i fn(batches[i]), one after the other.
+
+    In `exact` a sum or product of matrices that ends `fn` goes on over the microbatches: one grid,
+    one rounding, as if they were one batch. So a gradient does not depend on how the batch was cut.
+    It takes two passes: the magnitudes, then the sums. Any other result counts as one number a
+    microbatch, and these are added on one grid.
+
+    Args:
+      fn: one microbatch -> tree of float32 or integer arrays. A mean must divide by the size of the
+        whole batch, which is the same for every cut.
+      batches: tree of arrays whose first axis counts the microbatches.
+
+    Returns:
+      The tree of sums.
+
+    Raises:
+      UnsupportedArgumentError: there are no arrays, or they do not agree on the number of
+        microbatches, or `fn` returns another dtype.
+    """
+    lengths = {x.shape[0] if getattr(x, "ndim", 0) else 0 for x in jax.tree.leaves(batches)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise UnsupportedArgumentError(
+            f"argument batches of accumulate has first axes of length {sorted(lengths)}, want "
+            "arrays with one number of microbatches, at least 1; reshape them to (microbatches, "
+            "size, ...)"
+        )
+    shapes = jax.eval_shape(lambda batches: fn(jax.tree.map(lambda x: x[0], batches)), batches)
+    for each in jax.tree.leaves(shapes):
+        if not (each.dtype == jnp.float32 or jnp.issubdtype(each.dtype, jnp.integer)):
+            raise UnsupportedArgumentError(
+                f"argument fn of accumulate returns {each.dtype}, want float32 or integers; "
+                "convert it"
+            )
+
+    def exact_accumulated(batches: Any) -> Tree:
+        def add(sums: Tree, batch: Any) -> tuple[Tree, None]:
+            return jax.tree.map(lax.add, sums, fn(batch)), None
+
+        return lax.scan(add, jax.tree.map(zeros, shapes), batches)[0]
+
+    return jax.jit(exact_accumulated)(batches)
+
+
+def zeros(shape: Any) -> Array:
+    """Zeros like a shape record; inside `shard_map` they differ between devices if it says so."""
+    array = jnp.zeros(shape.shape, shape.dtype)
+    varying = compat.varying(shape)
+    return lax.pcast(array, varying, to="varying") if varying else array
 
 
 @jax.custom_jvp

@@ -78,6 +78,21 @@ class Device:
         return flat([self.place[n] for n in names], lengths), found
 
 
+def one_more(device: Device | None, axis: str, count: int) -> list[Device]:
+    """What takes the place of a device: as many of them, along one more axis.
+
+    Args:
+      device: the one that runs, or none; all others do the same at the same time.
+      axis: name of the new axis.
+      count: its length.
+    """
+    outer = device or Device({}, {}, Meeting(1))
+    sizes = {**outer.sizes, axis: count}
+    own = Meeting(outer.meeting.size * count)
+    meeting = outer.meeting.exchange(outer.number(outer.place), own)[0]
+    return [Device(sizes, {**outer.place, axis: i}, meeting) for i in range(count)]
+
+
 def flat(index: Sequence[int], lengths: Sequence[int]) -> int:
     """Row-major number of an index."""
     return reduce(

@@ -19,6 +19,7 @@ from rlkjax.exact.correct import NAN, nearest, to_float32
 from rlkjax.exact.errors import UnsupportedArgumentError
 from rlkjax.exact.interpret import Table, run
 from rlkjax.exact.joins import Axes
+from rlkjax.exact.microbatches import AXIS, refuse_nesting
 from rlkjax.exact.numpy_random import joined, words
 from rlkjax.exact.numpy_sums import (
     DOT_BITS,
@@ -91,6 +92,17 @@ class Reference:
     def collective(self, name: str, params: dict[str, Any], args: Sequence[Value]) -> list[Value]:
         """What devices compute together."""
         return numpy_devices.collective(name, self.here(), self.sum, params, args)
+
+    def accumulate(
+        self, one: Callable[..., list], batches: Sequence[Value], count: int
+    ) -> list[Value]:
+        """Sums over microbatches, each of which is a device; one: (executor, batch) -> values."""
+        refuse_nesting(self.device is not None and AXIS in self.device.sizes, self.line)
+        devices = numpy_devices.one_more(self.device, AXIS, count)
+        parts = [[x[i] for x in batches] for i in range(count)]
+        return numpy_devices.run_all(
+            lambda device, batch: one(replace(self, device=device), batch), devices, parts
+        )[0]
 
     def shard_map(
         self, body: Callable[..., list], params: dict[str, Any], args: Sequence[Value]
@@ -245,21 +257,26 @@ class Reference:
     def scatter_add(self, args: Sequence[Value], params: dict[str, Any]) -> Value:
         """scatter-add; float32: integers on the grid of each cell."""
         operand, indices, updates = args
-        with np.errstate(all="ignore"):
-            if operand.dtype != np.float32:
+        if operand.dtype != np.float32:
+            with np.errstate(all="ignore"):
                 return numpy_gather.folded(args, params, np.add)
-            sizes = (np.abs(operand), indices, np.abs(updates))
-            unit = exponent(numpy_gather.folded(sizes, params, np.fmax)) - SUM_BITS
-            unit = np.where(np.isnan(operand), 128 - SUM_BITS, unit)
-        cells = multiples(operand, unit)
-        where, values = numpy_gather.scattered(operand, indices, updates, params)
-        where = where if operand.ndim else (np.zeros(values.shape, np.int64),)
-        cells, unit = np.atleast_1d(cells), np.atleast_1d(unit)
-        terms = multiples(values, unit[where])
+        parts = [(indices, updates)]
+        if self.devices:
+            parts = self.here().along(self.devices, (indices, updates))[1]
+        size = np.abs(operand)
+        for places, terms in parts:
+            with np.errstate(all="ignore"):
+                size = numpy_gather.folded((size, places, np.abs(terms)), params, np.fmax)
+        unit = np.where(np.isnan(operand), 128, np.atleast_1d(exponent(size))) - SUM_BITS
+        cells = np.atleast_1d(multiples(operand, unit))
         exact = integers(cells)
-        np.add.at(exact, where, integers(terms))
-        with np.errstate(all="ignore"):
-            np.add.at(cells, where, terms)
+        for part in parts:
+            where, values = numpy_gather.scattered(operand, *part, params)
+            where = where if operand.ndim else (np.zeros(values.shape, np.int64),)
+            terms = multiples(values, unit[where])
+            np.add.at(exact, where, integers(terms))
+            with np.errstate(all="ignore"):
+                np.add.at(cells, where, terms)
         result = np.where(np.isfinite(cells), rounded(exact, unit), cells).astype(np.float32)
         return result.reshape(operand.shape)
 

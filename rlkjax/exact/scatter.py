@@ -6,6 +6,7 @@ more in int64.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from rlkjax.exact.grid import binade, power_of, to_grid
 from rlkjax.exact.rounding import F32, Opaque, hidden, narrow_sum
 
 Array = jax.Array
+UNIT = np.float64(2.0**-SUM_BITS)
 
 
 def gather_numbers(numbers: Any) -> lax.GatherDimensionNumbers:
@@ -53,39 +55,83 @@ def order_free_scatter_add(
     Returns:
       float32, shape of operand.
     """
-    numbers = params["dimension_numbers"]
     if operand.size == 0:
         return operand
     # unique indices that are clipped may meet at the edge
     unique = params["unique_indices"] and params["mode"] != lax.GatherScatterMode.CLIP
     if unique or math.prod(indices.shape[:-1]) == 1:
         return scatter_add_once(operand, indices, updates, params, opaque)
-    options = {
-        "indices_are_sorted": params["indices_are_sorted"],
-        "unique_indices": params["unique_indices"],
-        "mode": params["mode"],
-    }
-    old = binade(operand, ())
-    peak = lax.scatter_max(old, indices, binade(updates, ()), numbers, **options)
+    peak, here = peaks(operand, indices, updates, params, lambda bits: bits)
+    cells, terms = power_of(peak), power_of(here)
+    grids = to_grid(operand, cells, SUM_BITS), to_grid(updates, terms, SUM_BITS)
+    total = plain_scatter_add(grids[0], indices, grids[1], params)
+    if math.prod(indices.shape[:-1]) > SUM_BLOCK:
+        total = jnp.where(
+            jnp.isfinite(total),
+            rounded(integers_added(grids, (cells, terms), indices, params)) * (cells * UNIT),
+            total,
+        )
+    return narrow_sum(total, opaque)
+
+
+def peaks(
+    operand: Array,
+    indices: Array,
+    updates: Array,
+    params: dict[str, Any],
+    largest: Callable[[Array], Array],
+) -> tuple[Array, Array]:
+    """Binades of the largest magnitude in each cell.
+
+    Args:
+      operand: float32.
+      indices: int32.
+      updates: float32.
+      params: of the primitive.
+      largest: what others have in a cell, and this, to the larger of the two.
+
+    Returns:
+      int32: (for each cell, for each update).
+    """
+    numbers = params["dimension_numbers"]
+    peak = lax.scatter_max(
+        binade(operand, ()), indices, binade(updates, ()), numbers, **options(params)
+    )
+    peak = largest(peak)
     here = lax.gather(
         peak,
         indices,
         gather_numbers(numbers),
         window_sizes(operand, updates, numbers),
-        mode=params["mode"],
         fill_value=0,
-        indices_are_sorted=params["indices_are_sorted"],
-        unique_indices=params["unique_indices"],
+        **options(params),
     )
-    cells = to_grid(operand, power_of(peak), SUM_BITS)
-    terms = to_grid(updates, power_of(here), SUM_BITS)
-    total = lax.scatter_add(cells, indices, terms, numbers, **options)
-    if math.prod(indices.shape[:-1]) > SUM_BLOCK:
-        unit, unit_here = (power_of(p) * np.float64(2.0**-SUM_BITS) for p in (peak, here))
-        integers = whole(cells, unit), indices, whole(terms, unit_here)
-        exact = rounded(lax.scatter_add(*integers, numbers, **options)) * unit
-        total = jnp.where(jnp.isfinite(total), exact, total)
-    return narrow_sum(total, opaque)
+    return peak, here
+
+
+def integers_added(
+    grids: Sequence[Array], powers: Sequence[Array], indices: Array, params: dict[str, Any]
+) -> Array:
+    """What each cell holds in the end, in units of its grid: int64.
+
+    Args:
+      grids: float64 on their grids: cells, updates.
+      powers: float64, 2^e of each.
+      indices: int32.
+      params: of the primitive.
+    """
+    cells, terms = (whole(x, power * UNIT) for x, power in zip(grids, powers, strict=True))
+    return plain_scatter_add(cells, indices, terms, params)
+
+
+def plain_scatter_add(cells: Array, indices: Array, terms: Array, params: dict[str, Any]) -> Array:
+    """lax.scatter_add."""
+    return lax.scatter_add(cells, indices, terms, params["dimension_numbers"], **options(params))
+
+
+def options(params: dict[str, Any]) -> dict[str, Any]:
+    """What `lax` takes besides arrays and dimension numbers."""
+    return {k: params[k] for k in ("indices_are_sorted", "unique_indices", "mode")}
 
 
 def scatter_add_once(

@@ -6,16 +6,40 @@ from typing import Any
 
 from rlkjax.exact import compat
 from rlkjax.exact.interpret import Rule, composed, run
-from rlkjax.exact.joins import GRID_MARK
+from rlkjax.exact.joins import GRID_MARK, Uses
+from rlkjax.exact.microbatches import AXIS, Accumulation, accumulation
 
 
 def call(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """A call, evaluated in place; one that `named.dot` marked sets the grid inside."""
+    if found := accumulation(eqn):
+        return accumulate(ops, found, args)
     name = eqn.params.get("name", "")
     if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
     body = compat.sub_jaxprs(eqn.params)[0]
     return ops.call(name, lambda here, *values: run(here, body, values), args)
+
+
+def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[Any]:
+    """Sums over microbatches: each has one grid and one rounding over all of them."""
+    operands = run(ops.inside(), found.operands, args)
+    outs = found.one.outvars
+    consts = operands[: found.num_consts]
+    batches = operands[found.num_consts + len(outs) :]
+    axes = [(AXIS, *more) for more in ops.joined or ((),) * len(outs)]
+    behind = [Uses(found.one).root(v, a) for v, a in zip(outs, axes, strict=True)]
+
+    def one(here: Any, batch: Sequence[Any]) -> list[Any]:
+        inner = dataclasses.replace(here.inside(), joined=tuple(axes))
+        closed = [here.constant(c) for c in found.consts]
+        values = run(inner, found.one, [*consts, *batch], closed)
+        return [
+            v if sums else here.over(a).sum(v, ())
+            for v, a, sums in zip(values, axes, behind, strict=True)
+        ]
+
+    return ops.accumulate(one, batches, found.length)
 
 
 def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from rlkjax.exact import named
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
@@ -59,6 +60,50 @@ def shared_loss(mesh: Any, check: bool) -> Callable[..., Any]:
 
     specs = {"in_specs": (P(), P("a"), P("a")), "out_specs": (P(), P())}
     return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
+
+
+def network(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """(parameters, tokens, targets) of `embedded_loss`; each row is of another size."""
+    params = {
+        "embedding": wide(21, 11, 7),
+        "kernel": wide(22, 7, 16) / 1e3,
+        "bias": wide(23, 16) / 1e3,
+        "head": wide(24, 16, 5),
+    }
+    tokens = np.random.default_rng(25).integers(0, 11, rows).astype(np.int32)
+    return params, tokens, wide(26, rows, 5)
+
+
+def embedded_loss(params: dict[str, Array], tokens: Array, target: Array) -> Array:
+    """A sum over rows, divided by a constant; JAX broadcasts the bias."""
+    hidden = jnp.tanh(params["embedding"][tokens] @ params["kernel"] + params["bias"])
+    rest = hidden @ params["head"] - target
+    return -jnp.sum(-rest * rest) / 96 * 0.1
+
+
+def shared_microbatches(mesh: Any, count: int, check: bool) -> Callable[..., Any]:
+    """Its loss and gradients, of rows that devices share and take in `count` microbatches."""
+
+    def body(params: Any, tokens: Array, target: Array) -> Any:
+        def one(part: Any) -> Any:
+            return jax.value_and_grad(embedded_loss)(params, *part)
+
+        parts = tokens.reshape(count, -1), target.reshape(count, -1, 5)
+        value, grads = named.accumulate(one, parts)
+        # a checked derivative of what all devices share is summed over them already
+        return lax.psum(value, "a"), grads if check else lax.psum(grads, "a")
+
+    specs = {"in_specs": (P(), P("a"), P("a")), "out_specs": (P(), P())}
+    return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
+
+
+def sums_over_two_axes(mesh: Any) -> Callable[..., Any]:
+    """Sums over one axis of devices after the other."""
+
+    def body(x: Array) -> Any:
+        return lax.psum(lax.psum(jnp.sum(x, 0), "a"), "b")
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P(("a", "b")), out_specs=P(), check_vma=False)
 
 
 def shared_sums(mesh: Any) -> Callable[..., Any]:
@@ -139,6 +184,14 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
     yield "sums", exact(shared_sums(mesh))(*rows), reference(shared_sums(mesh))(*rows)
     yield "calls", exact(shared_calls(mesh))(*rows), exact(sums_in_calls)(*rows)
     yield "calls_reference", reference(shared_calls(mesh))(*rows), exact(sums_in_calls)(*rows)
+    batch = network(96)
+    alone = exact(jax.value_and_grad(embedded_loss))(*batch)
+    for check in (True, False):
+        fn = shared_microbatches(mesh, 3, check)
+        yield f"microbatches_{check}", exact(fn)(*batch), alone
+        yield f"microbatches_reference_{check}", reference(fn)(*batch), alone
+    fn = sums_over_two_axes(mesh_of(count // min(2, count), min(2, count)))
+    yield "two_axes", exact(fn)(rows[1]), exact(lambda x: jnp.sum(x, 0))(rows[1])
     x = edged(7, 8, 16)
     if count > 1:
         fn = collectives(mesh_of(2, count // 2), True)

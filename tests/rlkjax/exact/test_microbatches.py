@@ -1,0 +1,150 @@
+"""Sums over microbatches: the bits of one batch, for every cut."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from device_programs import edged, embedded_loss, network, wide
+from jax import lax
+
+from rlkjax.exact import named
+from rlkjax.exact.errors import UnsupportedArgumentError, UnsupportedControlFlowError
+from rlkjax.exact.reference import reference
+from rlkjax.exact.transform import exact
+
+ROWS = 96
+CUTS = (1, 2, 3, 8, 96)
+
+
+def bits(tree) -> bytes:
+    """The bytes of every leaf."""
+    return b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(tree))
+
+
+def cut(fn, count: int):
+    """`fn` of rows, in `count` microbatches."""
+
+    def whole(*rows):
+        return named.accumulate(
+            lambda part: fn(*part), [x.reshape(count, -1, *x.shape[1:]) for x in rows]
+        )
+
+    return whole
+
+
+def gradients(params, tokens, target):
+    """Loss, gradients, and a count in integers."""
+    found = jax.value_and_grad(embedded_loss)(params, tokens, target)
+    return found, jnp.sum(tokens > 4, dtype=jnp.int32)
+
+
+def in_microbatches(count: int):
+    """The same in microbatches."""
+
+    def fn(params, tokens, target):
+        return cut(functools.partial(gradients, params), count)(tokens, target)
+
+    return fn
+
+
+@pytest.mark.parametrize("count", CUTS)
+def test_a_gradient_does_not_depend_on_the_cut(count):
+    args, fn = network(ROWS), in_microbatches(count)
+    want = bits(exact(gradients)(*args))
+    assert bits(exact(fn)(*args)) == want
+    assert bits(jax.jit(exact(fn))(*args)) == want
+    assert bits(reference(fn)(*args)) == want
+
+
+def test_plain_jax_has_other_bits_for_another_cut():
+    assert len({bits(jax.jit(in_microbatches(n))(*network(ROWS))) for n in CUTS}) > 1
+
+
+@pytest.mark.parametrize("count", [2, 4, 24])
+def test_edge_values_count_as_in_one_batch(count):
+    x, y = edged(1, 48, 9), wide(2, 48, 9)
+
+    def sums(x, y):
+        index = jnp.arange(x.shape[0]) % 3
+        scattered = jnp.zeros((3, 9)).at[index * 0].add(x)
+        return jnp.sum(x, 0), (x.T @ y).T, jnp.sum(x[:, :1].reshape(1, -1), 1), scattered
+
+    want = exact(sums)(x, y)
+    assert bits(exact(cut(sums, count))(x, y)) == bits(want)
+    assert bits(reference(cut(sums, count))(x, y)) == bits(want)
+
+
+def test_what_ends_in_no_sum_counts_as_one_number_a_microbatch():
+    x = edged(3, 40, 6)
+    want = exact(lambda x: jnp.sum(jnp.tanh(x) * 3.0, 0))(x)
+    each = exact(lambda x: named.accumulate(lambda row: jnp.tanh(row) * 3.0, x))
+    assert bits(each(x)) == bits(want)
+    twice = exact(lambda x: named.accumulate(lambda row: (jnp.sum(row),) * 2, x))(x[:, :, None])
+    assert bits(twice[0]) == bits(twice[1])
+
+
+@pytest.mark.parametrize(("rows", "count"), [(2**18, 4), (2**18 + 2, 2)])
+def test_long_sums_and_products_go_on_in_integers(rows, count):
+    x, y = wide(4, rows, 3), wide(5, rows, 2)
+
+    def fn(x, y):
+        return x.T @ y, jnp.sum(jnp.concatenate([x, x * 0.5, y, y * 0.25, x], 1), 0)
+
+    assert bits(exact(cut(fn, count))(x, y)) == bits(exact(fn)(x, y))
+
+
+def test_functions_and_arguments_can_be_mapped():
+    x, w = wide(6, 24, 5), wide(7, 3, 5, 2)
+
+    def fn(w):
+        return cut(lambda x: jnp.sum(jnp.tanh(x @ w), 0), 4)(x)
+
+    want = exact(jax.vmap(lambda w: jnp.sum(jnp.tanh(x @ w), 0)))(w)
+    assert bits(exact(jax.vmap(fn))(w)) == bits(want)
+    assert bits(jax.vmap(exact(fn))(w)) == bits(want)
+    assert bits(exact(lambda w: lax.map(fn, w))(w)) == bits(want)
+    assert bits(exact(fn, kept=("exact_accumulated",))(w[0])) == bits(want[0])
+
+
+def test_derivatives_of_an_accumulation_are_defined():
+    x, w = wide(8, 24, 5), wide(9, 5, 2)
+
+    def total(w):
+        return cut(lambda x: jnp.sum(jnp.tanh(x @ w)), 4)(x)
+
+    for fn in (jax.grad(total), lambda w: jax.jvp(total, (w,), (w,))):
+        assert bits(exact(fn)(w)) == bits(reference(fn)(w))
+
+
+def test_outside_of_exact_it_is_a_loop_that_adds():
+    x = wide(10, 7, 3)
+    got = jax.jit(lambda x: named.accumulate(jnp.sin, x))(x)
+    want = jax.jit(lambda x: lax.scan(lambda c, r: (c + jnp.sin(r), None), jnp.zeros(3), x)[0])(x)
+    assert bits(got) == bits(want)
+
+
+def test_bad_microbatches_are_refused():
+    x = np.ones((4, 3), np.float32)
+    for batches, said in (
+        ((x, x[:3]), r"\[3, 4\]"),
+        ((), r"\[\]"),
+        (1.0, r"\[0\]"),
+        (x[:0], r"\[0\]"),
+    ):
+        with pytest.raises(UnsupportedArgumentError, match=f"first axes of length {said}"):
+            named.accumulate(lambda part: jnp.zeros(2), batches)
+    with pytest.raises(UnsupportedArgumentError, match="returns bool, want float32 or integers"):
+        named.accumulate(lambda part: part > 0, x)
+
+
+def test_an_accumulation_in_another_is_refused_with_the_users_line():
+    def fn(x):
+        return named.accumulate(lambda part: named.accumulate(jnp.sum, part), x)
+
+    for transform in (exact, reference):
+        with pytest.raises(
+            UnsupportedControlFlowError, match=r"inside accumulate at .*test_microbatches\.py:\d+"
+        ):
+            transform(fn)(np.ones((2, 3, 4), np.float32))
