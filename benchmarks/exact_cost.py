@@ -17,6 +17,7 @@ from jax import lax
 
 from benchmarks import exact_programs
 from benchmarks.exact_programs import normal
+from rlkjax.exact import named
 from rlkjax.exact.transform import exact
 
 FUNCTIONS = [
@@ -96,8 +97,20 @@ def learning() -> list[Program]:
         ),
         Program("gae 128x256", p.gae, steps),
         Program("policy 2048", p.network, (params, x)),
+        Program("gradient 8 x 256", in_microbatches, (params, x, normal(14, 2048, 8))),
         Program("update 2048", p.update, (params, moments, x, normal(14, 2048, 8))),
     ]
+
+
+def in_microbatches(params: Any, x: Any, target: Any) -> Any:
+    """Gradient of a mean of squares, in 8 microbatches."""
+
+    def loss(params: Any, x: Any, target: Any) -> Any:
+        rest = exact_programs.network(params, x) - target
+        return jnp.sum(rest * rest) / 2048
+
+    parts = x.reshape(8, 256, -1), target.reshape(8, 256, -1)
+    return named.accumulate(lambda part: jax.grad(loss)(params, *part), parts)
 
 
 def brax(sizes: Sequence[int]) -> list[Program]:
