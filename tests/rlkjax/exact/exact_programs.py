@@ -5,6 +5,7 @@ operation, or control flow around a block.
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
@@ -14,9 +15,12 @@ from exact_ops import OPS
 from hypothesis import strategies as st
 from jax import lax
 
+from rlkjax.exact import named
+
 Array = jax.Array
 Shape = tuple[int, int]
 Body = Callable[[Array], Array]
+ACCUMULATING: ContextVar[bool] = ContextVar("accumulating", default=False)
 
 EDGES = np.array(
     [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -2.5, 1e-38, -1e-39, 1e-44, 3e38, -3e38, 2.0**-126, 2.0**24]
@@ -101,6 +105,24 @@ def jit(bodies: Sequence[Body], x: Array, choice: int) -> Array:
     return jax.jit(bodies[0])(x)
 
 
+def accumulate(bodies: Sequence[Body], x: Array, choice: int) -> Array:
+    """Sums over 1 to 3 microbatches: of a sum, of a product of matrices, and of neither."""
+    if ACCUMULATING.get():
+        return bodies[0](x)
+
+    def one(part: Array) -> tuple[Array, Array, Array]:
+        token = ACCUMULATING.set(True)
+        try:
+            y = bodies[0](part)
+        finally:
+            ACCUMULATING.reset(token)
+        return jnp.sum(y, 0, keepdims=True), part.T @ y, y * 0.5
+
+    parts = jnp.stack([x, x * 0.5, 1.0 - x][: 1 + choice % 3])
+    total, product, each = named.accumulate(one, parts)
+    return each + total + x @ product
+
+
 def grad(bodies: Sequence[Body], x: Array, choice: int) -> Array:
     """The derivative of the sum of a smooth body."""
     return jax.grad(lambda v: jnp.sum(bodies[0](v)))(x)
@@ -114,6 +136,7 @@ def jvp(bodies: Sequence[Body], x: Array, choice: int) -> Array:
 FLOWS: dict[str, tuple[int, Callable[[Sequence[Body], Array, int], Array]]] = {
     "flow scan": (1, scan),
     "flow while": (1, while_loop),
+    "flow accumulate": (1, accumulate),
     "flow cond": (2, cond),
     "flow switch": (2, switch),
     "flow remat": (1, remat),
