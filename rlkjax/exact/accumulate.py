@@ -18,7 +18,7 @@ from jax import lax
 
 from rlkjax.exact.few import few_sum, few_terms
 from rlkjax.exact.grid import power, to_grid
-from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow_sum, widen
+from rlkjax.exact.rounding import F32, I64, Opaque, hidden, narrow_sum, wide_dot, widen
 
 Array = jax.Array
 
@@ -63,7 +63,7 @@ def added(grid: Array, axes: Sequence[int]) -> Array:
         return grid
     longest = max(axes, key=lambda a: grid.shape[a])
     ones = jnp.ones(grid.shape[longest], grid.dtype)
-    total = lax.dot_general(grid, ones, (((longest,), (0,)), ((), ())))
+    total = wide_dot(grid, ones, (((longest,), (0,)), ((), ())))
     return lax.reduce_sum(total, tuple(a - (a > longest) for a in axes if a != longest))
 
 

@@ -26,7 +26,7 @@ from rlkjax.exact.contraction import (
 )
 from rlkjax.exact.grid import binade, power_of, to_grid
 from rlkjax.exact.passes import Pass
-from rlkjax.exact.rounding import Opaque, narrow_sum
+from rlkjax.exact.rounding import Opaque, narrow_sum, wide_dot
 from rlkjax.exact.scatter import UNIT, integers_added, peaks, plain_scatter_add
 
 Array = jax.Array
@@ -105,12 +105,13 @@ def device_dot(lhs: Array, rhs: Array, dims: Dims, others: Others, opaque: Opaqu
     )
     left, right, dims = one_axis(left, right, dims)
     scale = np.float64(2.0**-DOT_BITS)
-    unit = lax.dot_general(left.power * scale, right.power * scale, dims)
+    unit = wide_dot(left.power * scale, right.power * scale, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims)
     size = left.values.shape[-1]
     if size < DOT_WORD <= size * others.size():
         high, low = low >> LOW_BITS, low & (2**LOW_BITS - 1)
-    plain, high, low = (others.total(v) for v in (plain, high, low))
+    plain, low = others.total(plain), others.total(low)
+    high = others.total(high) if size * others.size() >= DOT_WORD else high
     return narrow_sum(
         jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain), opaque
     )

@@ -31,6 +31,7 @@ CALLS = frozenset(
         "custom_jvp_call",
         "custom_vjp_call",
         "custom_vjp_call_jaxpr",
+        "custom_vmap_call",
     ]
 )
 # kinds of error that JAX raises where Python asks for the value of a traced array

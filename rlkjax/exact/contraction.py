@@ -22,7 +22,7 @@ from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
 from rlkjax.exact.few import few_dot, few_products
 from rlkjax.exact.grid import power, to_grid
 from rlkjax.exact.pairs import Pair, ordered_sum, two_sum
-from rlkjax.exact.rounding import F64, I64, Opaque, narrow_sum, widen
+from rlkjax.exact.rounding import F64, I64, Opaque, narrow_sum, wide_dot, widen
 
 Array = jax.Array
 
@@ -79,7 +79,7 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
     if size == 0:
         return empty_sum(product_shape(left.values, right.values, dims), opaque)
     if size <= DOT_BLOCK:
-        return narrow_sum(lax.dot_general(left.on_grid(), right.on_grid(), dims), opaque)
+        return narrow_sum(wide_dot(left.on_grid(), right.on_grid(), dims), opaque)
     if len(lhs_contract) > 1:
         left, right, dims = one_axis(left, right, dims)
     if size <= UNROLLED * DOT_BLOCK:
@@ -89,7 +89,7 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
 
 def product_shape(left: Array, right: Array, dims: Dims) -> tuple[int, ...]:
     """Shape that `lax.dot_general` gives."""
-    return jax.eval_shape(lambda a, b: lax.dot_general(a, b, dims), left, right).shape
+    return jax.eval_shape(lambda a, b: wide_dot(a, b, dims), left, right).shape
 
 
 def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operand, Dims]:
@@ -113,7 +113,7 @@ def few_blocks(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Arr
     def product(first: int) -> Array:
         length = min(DOT_BLOCK, size - first)
         pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        return lax.dot_general(pair[0].on_grid(), pair[1].on_grid(), dims)
+        return wide_dot(pair[0].on_grid(), pair[1].on_grid(), dims)
 
     high = product(0)
     low = jnp.zeros_like(high)
@@ -138,7 +138,7 @@ def to_odd(value: Pair) -> Array:
 def blocked(left: Operand, right: Operand, dims: Dims) -> Array:
     """Product over more than one block: float64 within a block, int64 across: → float64."""
     quantum = np.float64(2.0**-DOT_BITS)
-    unit = lax.dot_general(left.power * quantum, right.power * quantum, dims)
+    unit = wide_dot(left.power * quantum, right.power * quantum, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims)
     return jnp.where(jnp.isfinite(plain), rounded_words(high, low) * unit, plain)
 
@@ -168,7 +168,7 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims) -> Su
 
     def add(sums: Sums, first: int | Array, length: int) -> Sums:
         pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        product = lax.dot_general(pair[0].on_grid(), pair[1].on_grid(), dims)
+        product = wide_dot(pair[0].on_grid(), pair[1].on_grid(), dims)
         integer = lax.convert_element_type(product * per_unit, I64)
         if size < DOT_WORD:
             return Sums(sums.plain + product, sums.high, sums.low + integer)

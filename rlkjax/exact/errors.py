@@ -23,5 +23,9 @@ class UnsupportedDerivativeError(ExactError):
     """An exact function is differentiated; exact is applied after the derivative is taken."""
 
 
+class UnsupportedSettingError(ExactError):
+    """A setting of the process takes the definitions away."""
+
+
 class UnsupportedControlFlowError(ExactError):
     """Python needs the value of an array, so that no program of the function exists."""

@@ -166,6 +166,8 @@ def advice_on_dtype(name: str) -> str:
     """What to do about a dtype without a definition."""
     if name.startswith("key<"):
         return 'make it with jax.random.key(seed, impl="threefry2x32")'
+    if name.startswith("complex"):
+        return "write it in real numbers, or compute it outside of exact"
     kind = "int32" if "int" in name else "float32"
     return f"keep it in jnp.{kind} there, or hand over jnp.asarray(x, jnp.{kind})"
 

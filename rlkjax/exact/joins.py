@@ -94,6 +94,12 @@ class Uses:
         return name in SUMS or (name in SCATTERS and is_zero(eqn.invars[0], self.made))
 
 
+def over_devices(eqn: Any) -> bool:
+    """Whether an equation is a psum, and not along the rows of a mapped axis."""
+    named = all(isinstance(axis, str) for axis in eqn.params.get("axes", ()))
+    return eqn.primitive.name in PSUMS and named
+
+
 def source(eqn: Any, index: int, axes: Sequence[str]) -> Any:
     """The operand whose sum over device axes becomes that of a result by the same equation.
 
@@ -108,7 +114,7 @@ def source(eqn: Any, index: int, axes: Sequence[str]) -> Any:
     """
     name, operands = eqn.primitive.name, eqn.invars
     others = [v for v in operands if not hasattr(v, "val")]
-    if name in PSUMS:
+    if over_devices(eqn):
         return operands[index] if axes and not set(axes) & set(eqn.params["axes"]) else None
     if name == "reduce_sum":
         single = all(operands[0].aval.shape[axis] == 1 for axis in eqn.params["axes"])
@@ -138,7 +144,7 @@ def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
     Returns:
       Their numbers, and those of the psums.
     """
-    if not any(of_results) and not any(eqn.primitive.name in PSUMS for eqn in jaxpr.eqns):
+    if not any(of_results) and not any(map(over_devices, jaxpr.eqns)):
         return NONE
     uses = Uses(jaxpr)
     found: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -151,7 +157,7 @@ def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
     for atom, axes in zip(jaxpr.outvars, of_results, strict=bool(of_results)):
         join([uses.root(atom, axes) if axes else None], axes)
     for number, eqn in enumerate(jaxpr.eqns):
-        if eqn.primitive.name in PSUMS:
+        if over_devices(eqn):
             axes = tuple(eqn.params["axes"])
             places = [uses.root(v, axes) for v in eqn.invars]
             if all(places):

@@ -32,12 +32,17 @@ EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
 
 
 def unfolded() -> Array:
-    """The number 1, after 111 steps of a loop that compilers run no further than 100."""
+    """An integer that no compiler knows: what a loop of 111 steps has passed through.
 
-    def step(n: Array) -> Array:
-        return lax.select(n & 1 == 0, n >> 1, 3 * n + 1)
+    Compilers run loops no further than 100 steps, and the condition that ends this one does not
+    name the result.
+    """
 
-    return lax.while_loop(lambda n: n != 1, step, jnp.int32(27))
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        n, passed = state
+        return lax.select(n & 1 == 0, n >> 1, 3 * n + 1), 3 * passed + n
+
+    return lax.while_loop(lambda state: state[0] != 1, step, (jnp.int32(27), jnp.int32(0)))[1]
 
 
 def opaque_scalars() -> Opaque:
@@ -248,7 +253,8 @@ class Lowering:
         dims = params["dimension_numbers"]
         if lhs.dtype != F32:
             kind = params["preferred_element_type"]
-            return lax.dot_general(lhs, rhs, dims, preferred_element_type=kind)
+            own = lax.Precision.HIGHEST
+            return lax.dot_general(lhs, rhs, dims, own, preferred_element_type=kind)
         if self.devices:
             return collective.device_dot(lhs, rhs, dims, self.others(), self.opaque)
         if self.grid == "contracted":

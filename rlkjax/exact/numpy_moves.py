@@ -224,6 +224,12 @@ def logical_right(x: Value, steps: Value) -> Value:
     return (x.view(unsigned) >> steps.view(unsigned)).view(x.dtype)
 
 
+def arithmetic_right(x: Value, steps: Value) -> Value:
+    """Shift right that repeats the highest bit, of unsigned integers too."""
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    return (x.view(signed) >> steps.view(signed)).view(x.dtype)
+
+
 def ones(x: Value) -> Value:
     """Number of bits that are 1; NumPy itself counts those of |x|."""
     return np.bitwise_count(x.view(np.dtype(f"u{x.dtype.itemsize}"))).astype(x.dtype)
@@ -288,8 +294,8 @@ MOVES: dict[str, Move] = {
     "argmin": arg(np.argmin),
     "reduce_max": reduced(larger, -np.inf),
     "reduce_min": reduced(smaller, np.inf),
-    "reduce_and": lambda p, a: [np.logical_and.reduce(a[0], tuple(p["axes"]))],
-    "reduce_or": lambda p, a: [np.logical_or.reduce(a[0], tuple(p["axes"]))],
+    "reduce_and": lambda p, a: [np.bitwise_and.reduce(a[0], tuple(p["axes"]))],
+    "reduce_or": lambda p, a: [np.bitwise_or.reduce(a[0], tuple(p["axes"]))],
     "reduce_xor": lambda p, a: [np.bitwise_xor.reduce(a[0], tuple(p["axes"]))],
     "cummax": running(larger),
     "cummin": running(smaller),
@@ -318,7 +324,7 @@ MOVES: dict[str, Move] = {
     "not": simple(invert),
     "shift_left": shifted(np.left_shift, False),
     "shift_right_logical": shifted(logical_right, False),
-    "shift_right_arithmetic": shifted(np.right_shift, True),
+    "shift_right_arithmetic": shifted(arithmetic_right, True),
     "population_count": simple(ones),
     "clz": simple(leading_zeros),
     "select_n": select_n,

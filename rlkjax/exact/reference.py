@@ -195,8 +195,10 @@ class Reference:
         return x.astype(dtype)
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
-        """The same bits as another dtype."""
-        return self.entry(np.ascontiguousarray(self.exit(x)).view(dtype).reshape(x.shape))
+        """The same bits as another dtype; a narrower one adds an axis, a wider one takes one."""
+        old, new = x.dtype.itemsize, np.dtype(dtype).itemsize
+        shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
+        return self.entry(np.ascontiguousarray(self.exit(x)).view(dtype).reshape(shape))
 
     def sum(self, x: Value, axes: Sequence[int]) -> Value:
         """Sum along axes; float32: integers on the grid of the largest magnitude."""

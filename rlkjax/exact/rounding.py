@@ -90,6 +90,11 @@ def widen(x: Array) -> Array:
     return lax.convert_element_type(x, F64)
 
 
+def wide_dot(x: Array, y: Array, dims: lax.DotDimensionNumbers) -> Array:
+    """lax.dot_general in its own precision, whatever `jax.default_matmul_precision` says."""
+    return lax.dot_general(x, y, dims, precision=lax.Precision.HIGHEST)
+
+
 def hidden(x: Array, opaque: Opaque) -> Array:
     """x, which the compiler cannot know or cancel: float32 or float64."""
     if x.dtype == F32:

@@ -18,6 +18,7 @@ from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
 from rlkjax.exact.lower import Lowering, opaque_scalars
 from rlkjax.exact.rules.table import TABLE
+from rlkjax.exact.settings import refuse_fast_math
 
 Array = jax.Array
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -45,6 +46,8 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
         no array.
       UnsupportedControlFlowError: on the first call, Python needs the value of an array.
       UnsupportedDerivativeError: the result is differentiated.
+      UnsupportedSettingError: XLA_FLAGS asks for fast math, or JAX for another layout of random
+        numbers.
 
     Sharp edges: subnormal inputs count as zeros and every NaN comes out as 0x7fc00000.
     """
@@ -54,6 +57,7 @@ def exact(fn: Fn, *, kept: Sequence[str] = ()) -> Fn:
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         refuse_nesting(fn)
+        refuse_fast_math()
         leaves, tree = jax.tree.flatten((args, kwargs))
         check_arguments((args, kwargs))
         with called_here():

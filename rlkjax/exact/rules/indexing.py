@@ -3,20 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rlkjax.exact.interpret import Rule
+from rlkjax.exact.interpret import Rule, line_of
+from rlkjax.exact.settings import refuse_other_layouts
 
 MOVED = (
     "broadcast_in_dim reshape transpose squeeze expand_dims slice dynamic_slice "
     "dynamic_update_slice gather concatenate pad rev iota copy tile stack unstack split "
     "argmax argmin reduce_and reduce_or reduce_xor cummax cummin "
-    "random_seed random_wrap random_unwrap random_split random_fold_in random_bits random_clone "
+    "random_seed random_wrap random_unwrap random_fold_in random_clone "
     "threefry2x32 sharding_constraint reshard"
 )
+DRAWN = "random_bits random_split"
 SAME = "stop_gradient device_put copy_p optimization_barrier pvary name"
 
 
 def moved(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """The primitive itself."""
+    return ops.move(eqn, args)
+
+
+def drawn(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Random numbers, of the one layout that is defined."""
+    refuse_other_layouts(line_of(ops, eqn))
     return ops.move(eqn, args)
 
 
@@ -56,6 +64,7 @@ def by_total_order(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     table = {name: Rule("moved", moved) for name in MOVED.split()}
+    table |= {name: Rule("moved", drawn) for name in DRAWN.split()}
     table |= {name: Rule("moved", same) for name in SAME.split()}
     table |= {name: Rule("moved", extreme) for name in ("reduce_max", "reduce_min")}
     table |= {"sort": Rule("moved", ordered), "empty": Rule("moved", empty)}

@@ -37,7 +37,8 @@ def cholesky_matrix(a: Array) -> Array:
     def column(j: Array, low: Array) -> Array:
         pivot_row = lax.dynamic_index_in_dim(low, j, 0, keepdims=False)
         rest = lax.dynamic_index_in_dim(a, j, 1, keepdims=False) - low @ pivot_row
-        pivot = jnp.sqrt(lax.dynamic_index_in_dim(rest, j, 0, keepdims=False))
+        square = lax.dynamic_index_in_dim(rest, j, 0, keepdims=False)
+        pivot = jnp.where(square > 0, jnp.sqrt(square), jnp.nan)
         values = jnp.where(rows == j, pivot, rest / pivot)
         values = jnp.where(rows >= j, values, 0.0)
         return lax.dynamic_update_index_in_dim(low, values, j, 1)
@@ -173,6 +174,21 @@ def lu(params: Mapping[str, Any]) -> Callable[[Array], list[Array]]:
     return lambda a: list(batched(lu_matrix, a.ndim - 2)(a))
 
 
+def lu_pivots_to_permutation(params: Mapping[str, Any]) -> Callable[[Array], Array]:
+    """Exchanges of rows, one after the other, as the order that they lead to."""
+    size = params["permutation_size"]
+
+    def one(pivots: Array) -> Array:
+        def exchange(k: Array, order: Array) -> Array:
+            other = pivots[k]
+            first, second = order[k], order[other]
+            return order.at[k].set(second).at[other].set(first)
+
+        return repeat(pivots.shape[0], exchange, jnp.arange(size, dtype=jnp.int32))
+
+    return lambda pivots: batched(one, pivots.ndim - 1)(pivots)
+
+
 def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     makers: dict[str, Callable[[Mapping[str, Any]], Callable[..., Any]]] = {
@@ -180,6 +196,7 @@ def rules() -> dict[str, Rule]:
         "triangular_solve": triangular_solve,
         "qr": qr,
         "lu": lu,
+        "lu_pivots_to_permutation": lu_pivots_to_permutation,
     }
     table = {name: composed(make) for name, make in makers.items()}
     return table | {"qr": Rule("composed", unpivoted(table["qr"]))}

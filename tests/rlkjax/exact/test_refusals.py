@@ -21,6 +21,30 @@ CONTROL, ARGUMENT = errors.UnsupportedControlFlowError, errors.UnsupportedArgume
 RBG = jax.random.key(0, impl="rbg")
 
 
+def test_fast_math_is_refused(monkeypatch):
+    for flag in ("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math --xla_x=1"):
+        monkeypatch.setenv("XLA_FLAGS", f"--xla_cpu_max_isa=AVX {flag}")
+        with pytest.raises(errors.UnsupportedSettingError, match="remove the flag"):
+            exact(jnp.sin)(X)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    assert exact(jnp.sin)(X).shape == (3,)
+
+
+@pytest.mark.parametrize("transform", [exact, reference])
+def test_another_layout_of_random_numbers_is_refused(transform):
+    def split(key):
+        return jax.random.key_data(jax.random.split(key))
+
+    for fn in (lambda key: jax.random.normal(key, (3,)), split):
+        with (
+            jax.threefry_partitionable(False),
+            pytest.raises(
+                errors.UnsupportedSettingError, match=r"is off at .*test_refusals\.py:\d+"
+            ),
+        ):
+            transform(fn)(jax.random.key(3))
+
+
 @jax.custom_vjp
 def own(x):
     return x

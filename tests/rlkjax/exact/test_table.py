@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from device_programs import collectives, edged, mesh_of, shared_loss
+from device_programs import collectives, edged, mesh_of, shared_loss, wide
 from exact_ops import OPS
 from exact_programs import DERIVED, FLOWS, Node, program
 from jax.extend.random import threefry_2x32
@@ -69,7 +69,50 @@ def loop_slope(x):
     return jax.grad(jax.checkpoint(loop, policy=jax.checkpoint_policies.dots_saveable))(x)
 
 
+def solved(x):
+    """A linear system by an order of rows."""
+    return jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(x[:3] + jnp.eye(3)), x[0])
+
+
+@jax.custom_batching.custom_vmap
+def own_rows(x):
+    """A function with its own rule of mapping."""
+    return jnp.sin(x) * 2.0
+
+
+@own_rows.def_vmap
+def own_rows_mapped(size, mapped, x):
+    return jnp.cos(x) * 2.0, mapped[0]
+
+
+def rows_with_a_name(x):
+    """Sums and extremes over a mapped axis with a name, as if its rows were devices."""
+
+    def row(r):
+        step = jax.grad(lambda v: jnp.tanh(v * r).sum() + (v @ r))(r)
+        of_all = jax.lax.pmean(step, "i"), jax.lax.psum((r > 0).astype(jnp.int32), "i")
+        ends = jax.lax.pmax(r, "i"), jax.lax.pmin(r, "i"), jax.lax.psum(r, ("i", "j"))
+        return *of_all, *ends, jax.lax.all_gather(r, "i")
+
+    inner = jax.vmap(row, axis_name="j")
+    return jax.vmap(lambda r: inner(jnp.stack([r, r * 0.5])), axis_name="i")(x)
+
+
+def integer_bits(x):
+    """Bits of integers along axes, shifted, and read as wider and narrower ones."""
+    words = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    reduced = [getattr(jnp, f"bitwise_{n}").reduce(words, axis=0) for n in ("and", "or", "xor")]
+    halves = jax.lax.bitcast_convert_type(x, jnp.int16), x.view(jnp.uint8)
+    again = jax.lax.bitcast_convert_type(halves[0], jnp.float32)
+    return reduced, jax.lax.shift_right_arithmetic(words, jnp.uint32(3)), halves, again
+
+
+NUMBERS = wide(31, 4, 3)
 DIRECTED = {
+    "solved": (solved, (NUMBERS,)),
+    "own rows": (lambda x: (own_rows(x), jax.vmap(own_rows)(x)), (NUMBERS,)),
+    "rows with a name": (rows_with_a_name, (NUMBERS,)),
+    "integer bits": (integer_bits, (NUMBERS,)),
     "loop": (loop_slope, (SQUARE[:3],)),
     "placed": (placed, (SQUARE,)),
     "encrypted": (encrypted, (SQUARE,)),

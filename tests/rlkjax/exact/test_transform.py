@@ -178,6 +178,33 @@ def test_inputs_that_are_constants_of_a_surrounding_jit_change_nothing():
     assert bits(jax.jit(lambda: exact(fn)(nothing, x, y))()) == want
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "F32_F32_F32", "BF16_BF16_F32", "highest"])
+def test_the_precision_that_is_set_for_products_counts_for_nothing(precision):
+    def fn(x):
+        whole = x.astype(jnp.int32)
+        return x @ x.T, jnp.sum(x, 1), jax.nn.softmax(x), whole @ whole.T
+
+    x = numbers(10, 16, 300)
+    want = reference(fn)(x)
+    with jax.default_matmul_precision(precision):
+        got = exact(fn)(x)
+    assert [bits(a) for a in got] == [bits(b) for b in want]
+
+
+def test_a_mapped_exact_function_adds_over_its_rows():
+    x = numbers(11, 8, 300)
+    got = jax.vmap(exact(lambda r: lax.psum((r @ r, r.sum()), "i")), axis_name="i")(x)
+    want = exact(lambda x: (x.reshape(-1) @ x.reshape(-1), x.sum()))(x)
+    for a, b in zip(got, want, strict=True):
+        assert bits(a) == bits(np.full(8, b))
+
+
+def test_a_matrix_that_is_not_positive_definite_has_no_root():
+    for matrix in ([[1, 2], [2, 4]], [[1, 2], [2, 3]], [[0, 0], [0, 1]]):
+        got = np.asarray(exact(jnp.linalg.cholesky)(np.float32(matrix)))
+        assert np.isnan(got[np.tril_indices(2)]).all() and got[0, 1] == 0
+
+
 def test_a_kept_function_stays_in_the_lowered_program_with_the_same_bits():
     @jax.jit
     def forward(x):
