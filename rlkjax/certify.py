@@ -46,17 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-      arguments: command line without the program's name.
-
-    Returns:
-      Exit status 0; failures are raised.
-
-    Raises:
-      RlkError: what went wrong; the caller turns it into an exit status.
-    """
+    """Runs the command, see `cli.run`. Exit status 0."""
     options = parser().parse_args(arguments)
     config = load_config(options.config, options.set)
     flags.prepare("cpu")  # nothing is computed, so no other platform is needed

@@ -40,7 +40,8 @@ def run(main_fn: Main, arguments: Sequence[str] | None = None) -> int:
     """Run a command's main function; errors raised on purpose become one line on stderr.
 
     Args:
-      main_fn: takes the arguments and returns an exit status.
+      main_fn: takes the command line without the program's name and returns an exit status; what
+        went wrong it raises, as an RlkError.
       arguments: command line without the program's name; the process's own by default.
 
     Returns:

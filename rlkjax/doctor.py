@@ -58,14 +58,7 @@ def examine(seen: Machine) -> list[Finding]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-      arguments: command line without the program's name.
-
-    Returns:
-      Exit status: 0 no fault, 1 a fault.
-    """
+    """Runs the command, see `cli.run`. Exit status: 0 no fault, 1 a fault."""
     options = parser().parse_args(arguments)
     seen = look()
     found = examine(seen)

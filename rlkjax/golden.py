@@ -37,17 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-      arguments: command line without the program's name.
-
-    Returns:
-      Exit status: 0 good, 1 a stream differs.
-
-    Raises:
-      RlkError: what went wrong; the caller turns it into an exit status.
-    """
+    """Runs the command, see `cli.run`. Exit status: 0 good, 1 a stream differs."""
     options = parser().parse_args(arguments)
     flags.prepare(options.platform)
     devices.choose(options.platform)

@@ -17,17 +17,7 @@ from vimejax.errors import VimeError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-      arguments: command line without the program's name.
-
-    Returns:
-      Exit status: 0 a page of a verified run, 1 a page of one that is not verified.
-
-    Raises:
-      RlkError: no page was made; the caller turns it into an exit status.
-    """
+    """Runs the command, see `cli.run`. Exit status: 0 the run is verified, 1 it is not."""
     options = _parser().parse_args(arguments)
     facts = read_facts(options.run)
     other = read_facts(options.against) if options.against else None
