@@ -2,7 +2,7 @@
 
 Inside `shard_map`, psum(reduce_sum(x)) and psum(dot_general(x, y)) have one grid over all devices
 and one rounding at the end, if the inner result is used nowhere else; a psum of a psum over other
-axes is one as well. So the result does not depend
+axes is one as well, and that of a sum of such sums is that of each. So the result does not depend
 on how many devices share the elements. Moves between the two (a transposition, a new shape) do not
 matter, nor do a sign or a constant factor, nor a call (jit, checkpoint) around the inner one. Every
 other psum adds float32 numbers, on the grid of the largest. What `named.accumulate` adds over
@@ -27,6 +27,9 @@ MOVES = frozenset(
 )
 SCALES = frozenset(["neg", "mul", "div"])
 
+ADDS = frozenset(["add", "add_any", "sub"])
+
+Place = tuple[int, int]
 Axes = tuple[tuple[str, ...], ...]
 
 
@@ -62,31 +65,30 @@ class Uses:
             for index, v in enumerate(eqn.outvars)
         }
 
-    def root(self, atom: Any, axes: Sequence[str] = ()) -> tuple[int, int] | None:
-        """Where a value comes from, through moves of values that are used once.
+    def roots(self, atom: Any, axes: Sequence[str] = ()) -> tuple[Place, ...]:
+        """The sums that a value is made of, through moves and additions of values used once.
 
         Args:
           atom: the value, which is to be added over device axes.
           axes: their names; a psum over others on the way is part of the same sum.
 
         Returns:
-          (equation, its result): a float32 sum, or a call whose result is one; of sums that add
-          nothing to each other the innermost; None: neither.
+          Where they are: (equation, its result), each a float32 sum, or a call whose result is made
+          of such sums; of sums that add nothing to each other the innermost. Empty if anything else
+          is in the value.
         """
-        found = None
-        if getattr(atom.aval, "dtype", None) != np.float32:
-            return None
-        while not hasattr(atom, "val") and atom in self.maker and self.counts[atom] == 1:
-            number, index = self.maker[atom]
-            eqn = self.eqns[number]
-            name = eqn.primitive.name
-            if self.adds(eqn) or (name in compat.CALLS and inner_root(eqn, index)):
-                found = number, index
-            before = source(eqn, index, axes)
-            if before is None:
-                break
-            atom = before
-        return found
+        used_once = not hasattr(atom, "val") and atom in self.maker and self.counts[atom] == 1
+        if not used_once or atom.aval.dtype != np.float32:
+            return ()
+        number, index = self.maker[atom]
+        eqn = self.eqns[number]
+        if eqn.primitive.name in ADDS:
+            terms = [self.roots(v, axes) for v in eqn.invars]
+            return tuple(place for term in terms for place in term) if all(terms) else ()
+        before = source(eqn, index, axes)
+        inner = () if before is None else self.roots(before, axes)
+        own = self.adds(eqn) or (eqn.primitive.name in compat.CALLS and inner_sums(eqn, index))
+        return inner or (((number, index),) if own else ())
 
     def adds(self, eqn: Any) -> bool:
         """Whether an equation is a sum; a scatter-add is one of its updates if it starts at 0."""
@@ -124,14 +126,14 @@ def source(eqn: Any, index: int, axes: Sequence[str]) -> Any:
     return operands[0] if name in MOVES else None
 
 
-def inner_root(eqn: Any, index: int) -> tuple[int, int] | None:
-    """Where a result of a call comes from inside it."""
+def inner_sums(eqn: Any, index: int) -> bool:
+    """Whether a result of a call is made of sums inside it."""
     if GRID_MARK in eqn.params.get("name", ""):
-        return None
+        return False
     if accumulation(eqn):
-        return 0, index
+        return True
     inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
-    return Uses(inner).root(inner.outvars[index])
+    return bool(Uses(inner).roots(inner.outvars[index]))
 
 
 def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
@@ -147,22 +149,22 @@ def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
     if not any(of_results) and not any(map(over_devices, jaxpr.eqns)):
         return NONE
     uses = Uses(jaxpr)
-    found: dict[tuple[int, int], tuple[str, ...]] = {}
+    found: dict[Place, tuple[str, ...]] = {}
     done: set[int] = set()
 
-    def join(places: Sequence[tuple[int, int] | None], axes: tuple[str, ...]) -> None:
-        for place in filter(None, places):
+    def join(places: Sequence[Place], axes: tuple[str, ...]) -> None:
+        for place in places:
             found[place] = tuple(dict.fromkeys((*found.get(place, ()), *axes)))
 
     for atom, axes in zip(jaxpr.outvars, of_results, strict=bool(of_results)):
-        join([uses.root(atom, axes) if axes else None], axes)
+        join(uses.roots(atom, axes) if axes else (), axes)
     for number, eqn in enumerate(jaxpr.eqns):
         if over_devices(eqn):
             axes = tuple(eqn.params["axes"])
-            places = [uses.root(v, axes) for v in eqn.invars]
+            places = [uses.roots(v, axes) for v in eqn.invars]
             if all(places):
                 done.add(number)
-                join(places, axes)
+                join([place for each in places for place in each], axes)
     sums, calls = {}, {}
     for (number, _), axes in found.items():
         eqn = jaxpr.eqns[number]

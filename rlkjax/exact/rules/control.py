@@ -28,7 +28,7 @@ def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[A
     consts = operands[: found.num_consts]
     batches = operands[found.num_consts + len(outs) :]
     axes = [(AXIS, *more) for more in ops.joined or ((),) * len(outs)]
-    behind = [Uses(found.one).root(v, a) for v, a in zip(outs, axes, strict=True)]
+    behind = [Uses(found.one).roots(v, a) for v, a in zip(outs, axes, strict=True)]
 
     def one(here: Any, batch: Sequence[Any]) -> list[Any]:
         inner = dataclasses.replace(here.inside(), joined=tuple(axes))
