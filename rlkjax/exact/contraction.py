@@ -177,6 +177,8 @@ def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims) -> Su
 
     shape = per_unit.shape
     sums = Sums(jnp.zeros(shape, F64), jnp.zeros(shape, I64), jnp.zeros(shape, I64))
+    if size == 0:
+        return sums
     missing = blocks * DOT_BLOCK - size
     left, right = padded(left, left_axis, missing), padded(right, right_axis, missing)
     return lax.fori_loop(0, blocks, lambda i, sums: add(sums, i * DOT_BLOCK, DOT_BLOCK), sums)

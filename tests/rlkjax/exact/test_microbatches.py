@@ -95,6 +95,21 @@ def test_long_sums_and_products_go_on_in_integers(rows, count):
     assert bits(exact(cut(fn, count))(x, y)) == bits(exact(fn)(x, y))
 
 
+def test_microbatches_of_no_rows_add_up_to_plus_zero():
+    def fn(x, y):
+        cells = jnp.zeros((2, 3)).at[jnp.zeros(len(x), jnp.int32)].add(x)
+        return x.T @ y, jnp.sum(x, 0), cells, jnp.zeros((0, 3)).at[:0].add(x[:0])
+
+    def parts(x, y):
+        return named.accumulate(lambda part: fn(*part), (x, y))
+
+    x, y = np.zeros((2, 0, 3), np.float32), np.zeros((2, 0, 2), np.float32)
+    shapes = (3, 2), (3,), (2, 3), (0, 3)
+    want = bits([np.zeros(shape, np.float32) for shape in shapes])
+    assert bits(exact(parts)(x, y)) == want
+    assert bits(reference(parts)(x, y)) == want
+
+
 def test_functions_and_arguments_can_be_mapped():
     x, w = wide(6, 24, 5), wide(7, 3, 5, 2)
 
