@@ -81,7 +81,7 @@ def run(
 
     values.update(zip(opened.constvars, consts, strict=True))
     values.update(zip(opened.invars, args, strict=True))
-    joins = device_sums(opened, ops.joined)
+    joins = device_sums(opened, ops.joined, ops.shared)
     reads = uses(opened, ops.uses)
     for number, eqn in enumerate(opened.eqns):
         rule = lookup(ops, eqn)
@@ -94,6 +94,7 @@ def run(
                 within(ops, eqn),
                 uses=tuple(reads.get(v, 0) for v in eqn.outvars),
                 joined=joins.calls.get(number, ()),
+                shared=joins.shared.get(number, ()),
             )
             here = here.over(joins.sums[number]) if number in joins.sums else here
             outs = rule.apply(here, eqn, operands)

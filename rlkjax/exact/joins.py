@@ -4,7 +4,7 @@ Inside `shard_map`, psum(reduce_sum(x)) and psum(dot_general(x, y)) have one gri
 and one rounding at the end, if the inner result is used nowhere else; a psum of a psum over other
 axes is one as well, and that of a sum of such sums is that of each. So the result does not depend
 on how many devices share the elements. Moves between the two (a transposition, a new shape) do not
-matter, nor do a sign or a constant factor, nor a call (jit, checkpoint) around the inner one. Every
+matter, nor do a sign or a factor that stands in the program, nor a call (jit, checkpoint) around the inner one. Every
 other psum adds float32 numbers, on the grid of the largest. What `named.accumulate` adds over
 microbatches is joined alike.
 """
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlkjax.exact import compat
-from rlkjax.exact.microbatches import accumulation, is_zero, makers
+from rlkjax.exact.microbatches import AXIS, accumulation, is_zero, makers
 
 GRID_MARK = "exact_contracted_grid"  # in the name of a call: its dot has another grid
 PSUMS = frozenset(["psum", "psum_invariant"])
@@ -40,21 +40,28 @@ class Joins(NamedTuple):
       sums: number of a sum -> names of the device axes it goes on over.
       calls: number of a call -> the same for each of its results; empty if it does not.
       done: numbers of the psums that these sums have done already.
+      shared: number of a call -> which operands are the same in all microbatches.
     """
 
     sums: Mapping[int, tuple[str, ...]]
     calls: Mapping[int, Axes]
     done: frozenset[int]
+    shared: Mapping[int, tuple[bool, ...]]
 
 
-NONE = Joins({}, {}, frozenset())
+NONE = Joins({}, {}, frozenset(), {})
 
 
 class Uses:
     """Who makes and who uses the variables of an open jaxpr."""
 
-    def __init__(self, jaxpr: Any) -> None:
-        """Counts."""
+    def __init__(self, jaxpr: Any, shared: Sequence[bool] = ()) -> None:
+        """Counts.
+
+        Args:
+          jaxpr: open jaxpr.
+          shared: whether an input is the same in all microbatches; empty: nothing is known.
+        """
         atoms = [v for eqn in jaxpr.eqns for v in eqn.invars] + list(jaxpr.outvars)
         self.eqns = jaxpr.eqns
         self.made = makers(jaxpr)
@@ -64,6 +71,14 @@ class Uses:
             for number, eqn in enumerate(jaxpr.eqns)
             for index, v in enumerate(eqn.outvars)
         }
+        self.shared = {v for v, same in zip(jaxpr.invars, shared, strict=bool(shared)) if same}
+        for eqn in jaxpr.eqns if shared else ():
+            if all(self.is_shared(v) for v in eqn.invars):
+                self.shared.update(eqn.outvars)
+
+    def is_shared(self, atom: Any) -> bool:
+        """Whether a value is the same in all microbatches."""
+        return hasattr(atom, "val") or atom in self.shared
 
     def roots(self, atom: Any, axes: Sequence[str] = ()) -> tuple[Place, ...]:
         """The sums that a value is made of, through moves and additions of values used once.
@@ -85,15 +100,60 @@ class Uses:
         if eqn.primitive.name in ADDS:
             terms = [self.roots(v, axes) for v in eqn.invars]
             return tuple(place for term in terms for place in term) if all(terms) else ()
-        before = source(eqn, index, axes)
+        before = self.source(eqn, index, axes)
         inner = () if before is None else self.roots(before, axes)
-        own = self.adds(eqn) or (eqn.primitive.name in compat.CALLS and inner_sums(eqn, index))
+        own = self.adds(eqn) or self.sums_inside(eqn, index, axes)
         return inner or (((number, index),) if own else ())
 
     def adds(self, eqn: Any) -> bool:
         """Whether an equation is a sum; a scatter-add is one of its updates if it starts at 0."""
         name = eqn.primitive.name
         return name in SUMS or (name in SCATTERS and is_zero(eqn.invars[0], self.made))
+
+    def source(self, eqn: Any, index: int, axes: Sequence[str]) -> Any:
+        """The operand whose sum over device axes becomes that of a result by the same equation.
+
+        Args:
+          eqn: an equation.
+          index: number of the result.
+          axes: names of the device axes.
+
+        Returns:
+          The operand, if the equation moves it, negates it, scales it by what is the same along the
+          axes, adds nothing to it (a sum along axes of length 1) or adds it over other axes; else
+          None.
+        """
+        name, operands = eqn.primitive.name, eqn.invars
+        if over_devices(eqn):
+            return operands[index] if axes and not set(axes) & set(eqn.params["axes"]) else None
+        if name == "reduce_sum":
+            single = all(operands[0].aval.shape[axis] == 1 for axis in eqn.params["axes"])
+            return operands[0] if single else None
+        if name in SCALES:
+            same = self.is_shared if tuple(axes) == (AXIS,) else is_literal
+            others = [v for v in operands if not same(v)]
+            linear = len(others) == 1 and (name == "mul" or others[0] is operands[0])
+            return others[0] if linear else None
+        return operands[0] if name in MOVES else None
+
+    def sums_inside(self, eqn: Any, index: int, axes: Sequence[str]) -> bool:
+        """Whether an equation is a call, and a result of it is made of sums inside."""
+        if eqn.primitive.name not in compat.CALLS or GRID_MARK in eqn.params.get("name", ""):
+            return False
+        if accumulation(eqn):
+            return True
+        inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
+        return bool(Uses(inner, self.shared_operands(eqn)).roots(inner.outvars[index], axes))
+
+    def shared_operands(self, eqn: Any) -> tuple[bool, ...]:
+        """Which operands are the same in all microbatches; empty: nothing is known."""
+        flags = tuple(self.is_shared(v) for v in eqn.invars)
+        return flags if self.shared else ()
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether a value stands in the program."""
+    return hasattr(atom, "val")
 
 
 def over_devices(eqn: Any) -> bool:
@@ -102,53 +162,20 @@ def over_devices(eqn: Any) -> bool:
     return eqn.primitive.name in PSUMS and named
 
 
-def source(eqn: Any, index: int, axes: Sequence[str]) -> Any:
-    """The operand whose sum over device axes becomes that of a result by the same equation.
-
-    Args:
-      eqn: an equation.
-      index: number of the result.
-      axes: names of the device axes.
-
-    Returns:
-      The operand, if the equation moves it, negates it, scales it by a constant of the program,
-      adds nothing to it (a sum along axes of length 1) or adds it over other axes; else None.
-    """
-    name, operands = eqn.primitive.name, eqn.invars
-    others = [v for v in operands if not hasattr(v, "val")]
-    if over_devices(eqn):
-        return operands[index] if axes and not set(axes) & set(eqn.params["axes"]) else None
-    if name == "reduce_sum":
-        single = all(operands[0].aval.shape[axis] == 1 for axis in eqn.params["axes"])
-        return operands[0] if single else None
-    if name in SCALES and len(others) == 1 and (name == "mul" or others[0] is operands[0]):
-        return others[0]
-    return operands[0] if name in MOVES else None
-
-
-def inner_sums(eqn: Any, index: int) -> bool:
-    """Whether a result of a call is made of sums inside it."""
-    if GRID_MARK in eqn.params.get("name", ""):
-        return False
-    if accumulation(eqn):
-        return True
-    inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
-    return bool(Uses(inner).roots(inner.outvars[index]))
-
-
-def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
+def device_sums(jaxpr: Any, of_results: Axes = (), shared: Sequence[bool] = ()) -> Joins:
     """Finds the sums that are followed by a psum.
 
     Args:
       jaxpr: open jaxpr.
       of_results: device axes that the sums behind its results go on over, outside of it.
+      shared: whether an input is the same in all microbatches; empty: nothing is known.
 
     Returns:
       Their numbers, and those of the psums.
     """
     if not any(of_results) and not any(map(over_devices, jaxpr.eqns)):
         return NONE
-    uses = Uses(jaxpr)
+    uses = Uses(jaxpr, shared)
     found: dict[Place, tuple[str, ...]] = {}
     done: set[int] = set()
 
@@ -172,4 +199,5 @@ def device_sums(jaxpr: Any, of_results: Axes = ()) -> Joins:
             sums[number] = axes
         else:
             calls[number] = tuple(found.get((number, k), ()) for k in range(len(eqn.outvars)))
-    return Joins(sums, calls, frozenset(done))
+    same = {number: uses.shared_operands(jaxpr.eqns[number]) for number in calls}
+    return Joins(sums, calls, frozenset(done), same)

@@ -77,6 +77,7 @@ class Lowering:
       work: id of a value -> the value, and its `sharing.work`, which is 0 if it is missing.
       uses: `sharing.uses` of the results of the equation at hand; empty: once each.
       joined: device axes that the sums behind the results of a call go on over; see joins.py.
+      shared: which inputs of a call are the same in all microbatches; see joins.py.
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       step: the pass over microbatches, which are one of these axes; see passes.py.
       line: the user's line of the call that surrounds the program, for messages.
@@ -89,6 +90,7 @@ class Lowering:
     work: dict[int, tuple[Array, int]] = field(default_factory=dict)
     uses: tuple[int, ...] = ()
     joined: Axes = ()
+    shared: tuple[bool, ...] = ()
     devices: tuple[str, ...] = ()
     step: passes.Pass | None = None
     line: str = ""
@@ -99,7 +101,7 @@ class Lowering:
 
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
-        return replace(self, work={}, uses=(), joined=())
+        return replace(self, work={}, uses=(), joined=(), shared=())
 
     def others(self) -> collective.Others:
         """Who else has terms of a sum."""
@@ -300,7 +302,7 @@ class Lowering:
             return fn(self, *args)
 
         def kept(*args: Any) -> list[Any]:
-            return fn(replace(self.inside(), joined=self.joined), *args)
+            return fn(replace(self.inside(), joined=self.joined, shared=self.shared), *args)
 
         kept.__name__ = kept.__qualname__ = name
         return jax.jit(kept)(*args)

@@ -52,6 +52,7 @@ class Reference:
       devices: names of the device axes that `sum` and `dot` go on over; see joins.py.
       line: the user's line of the call that surrounds the program, for messages.
       joined: device axes that the sums behind the results of a call go on over; see joins.py.
+      shared: which inputs of a call are the same in all microbatches; see joins.py.
       uses: how often the results of the equation at hand are used; nothing here depends on it.
     """
 
@@ -62,6 +63,7 @@ class Reference:
     line: str = ""
     uses: tuple[int, ...] = ()
     joined: Axes = ()
+    shared: tuple[bool, ...] = ()
 
     def results(
         self, eqn: Any, operands: Sequence[Value], outs: Sequence[Value]
@@ -75,7 +77,7 @@ class Reference:
 
     def inside(self) -> "Reference":
         """The same executor for a body."""
-        return replace(self, uses=(), joined=())
+        return replace(self, uses=(), joined=(), shared=())
 
     def gathered(self, x: Value) -> Value:
         """The parts of all devices along `self.devices`, on a new first axis."""

@@ -28,10 +28,12 @@ def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[A
     consts = operands[: found.num_consts]
     batches = operands[found.num_consts + len(outs) :]
     axes = [(AXIS, *more) for more in ops.joined or ((),) * len(outs)]
-    behind = [Uses(found.one).roots(v, a) for v, a in zip(outs, axes, strict=True)]
+    shared = (True,) * found.num_consts + (False,) * len(batches)
+    uses = Uses(found.one, shared)
+    behind = [uses.roots(v, a) for v, a in zip(outs, axes, strict=True)]
 
     def one(here: Any, batch: Sequence[Any]) -> list[Any]:
-        inner = dataclasses.replace(here.inside(), joined=tuple(axes))
+        inner = dataclasses.replace(here.inside(), joined=tuple(axes), shared=shared)
         closed = [here.constant(c) for c in found.consts]
         values = run(inner, found.one, [*consts, *batch], closed)
         return [

@@ -98,6 +98,17 @@ def shared_microbatches(mesh: Any, count: int, check: bool) -> Callable[..., Any
     return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
 
 
+def shared_unequal_factors(mesh: Any) -> Callable[..., Any]:
+    """Microbatches of rows that devices share, divided by what is another number on each."""
+
+    def body(x: Array) -> Any:
+        own = 1.0 + lax.axis_index("a").astype(jnp.float32)
+        parts = x.reshape(2, -1, x.shape[1])
+        return lax.psum(named.accumulate(lambda part: jnp.sum(part, 0) / own, parts), "a")
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P(), check_vma=False)
+
+
 def sums_over_two_axes(mesh: Any) -> Callable[..., Any]:
     """Sums over one axis of devices after the other."""
 
@@ -191,6 +202,8 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
         fn = shared_microbatches(mesh, 3, check)
         yield f"microbatches_{check}", exact(fn)(*batch), alone
         yield f"microbatches_reference_{check}", reference(fn)(*batch), alone
+    fn = shared_unequal_factors(mesh)
+    yield "collectives_factors", exact(fn)(rows[1]), reference(fn)(rows[1])
     fn = sums_over_two_axes(mesh_of(count // min(2, count), min(2, count)))
     yield "two_axes", exact(fn)(rows[1]), exact(lambda x: jnp.sum(x, 0))(rows[1])
     x = edged(7, 8, 16)

@@ -76,6 +76,29 @@ def test_edge_values_count_as_in_one_batch(count):
     assert bits(reference(cut(sums, count))(x, y)) == bits(want)
 
 
+@pytest.mark.parametrize("wrap", [lambda fn: fn, jax.jit])
+@pytest.mark.parametrize("count", [2, 8, 96])
+def test_a_mean_over_the_rows_of_a_mask_does_not_depend_on_the_cut(count, wrap):
+    params, _, target = network(ROWS)
+    mask = np.arange(ROWS) % 3 > 0
+
+    @wrap
+    def loss(head, rows, target, mask):
+        rest = jnp.tanh(target[:, :5] * head[0]) - target
+        return jnp.sum(jnp.where(mask[:, None], rest * rest, 0.0)) / rows
+
+    def whole(head, target, mask):
+        return jax.value_and_grad(loss)(head, jnp.sum(mask).astype(jnp.float32), target, mask)
+
+    def parts(head, target, mask):
+        rows = jnp.sum(mask).astype(jnp.float32)
+        return cut(lambda t, m: jax.value_and_grad(loss)(head, rows, t, m), count)(target, mask)
+
+    want = bits(exact(whole)(params["head"], target, mask))
+    assert bits(exact(parts)(params["head"], target, mask)) == want
+    assert bits(reference(parts)(params["head"], target, mask)) == want
+
+
 def test_what_ends_in_no_sum_counts_as_one_number_a_microbatch():
     x = edged(3, 40, 6)
     want = exact(lambda x: jnp.sum(jnp.tanh(x) * 3.0, 0))(x)

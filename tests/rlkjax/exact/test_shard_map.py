@@ -41,9 +41,9 @@ def digests(count: int, part: str) -> dict[str, str]:
 
 def test_four_devices_give_the_bits_of_one():
     shared = digests(4, "quick")
-    alone = {name: digest(got) for name, got, _ in quick(1)}
+    alone = {n: digest(got) for n, got, _ in quick(1) if not n.startswith("collectives")}
     assert {n: shared[n] for n in alone} == alone
-    assert len(shared) == len(alone) + 1
+    assert len(shared) == len(alone) + 2
 
 
 @pytest.mark.slow
