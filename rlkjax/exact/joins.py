@@ -3,10 +3,10 @@
 Inside `shard_map`, psum(reduce_sum(x)) and psum(dot_general(x, y)) have one grid over all devices
 and one rounding at the end, if the inner result is used nowhere else; a psum of a psum over other
 axes is one as well, and that of a sum of such sums is that of each. So the result does not depend
-on how many devices share the elements. Moves between the two (a transposition, a new shape) do not
-matter, nor do a sign or a factor that stands in the program, nor a call (jit, checkpoint) around the inner one. Every
-other psum adds float32 numbers, on the grid of the largest. What `named.accumulate` adds over
-microbatches is joined alike.
+on how many devices share the elements. Moves between the two (a transposition, a new shape, zeros
+around it) do not matter, nor do a sign or a factor that stands in the program, nor a call (jit,
+checkpoint) around the inner one. Every other psum adds float32 numbers, on the grid of the largest.
+What `named.accumulate` adds over microbatches is joined alike.
 """
 
 from collections import Counter
@@ -24,10 +24,11 @@ SUMS = frozenset(["reduce_sum", "dot_general", "conv_general_dilated"])
 SCATTERS = frozenset(["scatter-add", "scatter_add"])
 MOVES = frozenset(
     ["transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "copy", "rev", "name"]
+    + ["slice"]
 )
 SCALES = frozenset(["neg", "mul", "div"])
 
-ADDS = frozenset(["add", "add_any", "sub"])
+ADDS = frozenset(["add", "add_any", "sub", "concatenate"])
 
 Place = tuple[int, int]
 Axes = tuple[tuple[str, ...], ...]
@@ -98,8 +99,8 @@ class Uses:
         number, index = self.maker[atom]
         eqn = self.eqns[number]
         if eqn.primitive.name in ADDS:
-            terms = [self.roots(v, axes) for v in eqn.invars]
-            return tuple(place for term in terms for place in term) if all(terms) else ()
+            terms = [self.roots(v, axes) for v in eqn.invars if not is_zero(v, self.made)]
+            return sum(terms, ()) if all(terms) else ()
         before = self.source(eqn, index, axes)
         inner = () if before is None else self.roots(before, axes)
         own = self.adds(eqn) or self.sums_inside(eqn, index, axes)
@@ -134,7 +135,8 @@ class Uses:
             others = [v for v in operands if not same(v)]
             linear = len(others) == 1 and (name == "mul" or others[0] is operands[0])
             return others[0] if linear else None
-        return operands[0] if name in MOVES else None
+        around = name == "pad" and is_zero(operands[1], self.made)
+        return operands[0] if name in MOVES or around else None
 
     def sums_inside(self, eqn: Any, index: int, axes: Sequence[str]) -> bool:
         """Whether an equation is a call, and a result of it is made of sums inside."""

@@ -14,7 +14,7 @@ from rlkjax.exact.rounding import UNARY
 
 LIMIT = 4
 FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
-MOVES = joins.MOVES | {"slice", "concatenate"}
+MOVES = joins.MOVES | {"concatenate"}
 READ_TWICE = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "scatter_add"])
 
 
