@@ -59,7 +59,9 @@ def check_arguments(args: Any) -> None:
         dtype = getattr(value, "dtype", None)
         if isinstance(value, bool | int | float) or (dtype is not None and dtype.name in ALLOWED):
             continue
-        where = f"argument {jax.tree_util.keystr(path)} of the call at {compat.current_line()}"
+        (kind, name), inside = path[:2], jax.tree_util.keystr(path[2:])
+        own = name.key if kind.idx else name.idx
+        where = f"argument {own}{inside} of the call at {compat.current_line()}"
         if dtype is None:
             raise UnsupportedArgumentError(
                 f"{where} is {type(value).__name__}, want an array; bind it with "

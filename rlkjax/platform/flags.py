@@ -126,7 +126,7 @@ def merge(pinned: Mapping[str, str], user: Mapping[str, str]) -> tuple[str, ...]
     for name, value in user.items():
         if pinned.get(name, value) != value:
             raise InputError(
-                f"XLA_FLAGS: --{name} is {value!r}, but native numerics pins it to "
+                f"XLA_FLAGS: --{name} is {value!r}, but a run pins it to "
                 f"{pinned[name]!r}; remove it from XLA_FLAGS"
             )
     return tuple(f"--{name}={value}" for name, value in {**pinned, **user}.items())

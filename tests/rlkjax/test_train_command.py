@@ -240,7 +240,7 @@ def test_an_xla_flag_that_conflicts_is_refused(command, tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     status, _, err = command("--run-dir", tmp_path / "run")
     assert status == 2
-    assert "--xla_cpu_enable_fast_math is 'true', but native numerics pins it to 'false'" in err
+    assert "--xla_cpu_enable_fast_math is 'true', but a run pins it to 'false'" in err
 
 
 def test_a_variable_that_would_undo_a_setting_is_refused(command, tmp_path, monkeypatch):

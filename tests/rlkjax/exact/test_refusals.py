@@ -105,11 +105,11 @@ def test_a_refusal_names_the_line_of_the_function(name, transform):
 
 
 OUTSIDE = {
-    "float64": (DTYPE, "argument [0][0]", np.ones(3)),
-    "float16": (DTYPE, "argument [0][0]", np.ones(3, np.float16)),
-    "int64": (DTYPE, "argument [0][0]", np.ones(3, np.int64)),
+    "float64": (DTYPE, "argument 0 of", np.ones(3)),
+    "float16": (DTYPE, "argument 0 of", np.ones(3, np.float16)),
+    "int64": (DTYPE, "argument 0 of", np.ones(3, np.int64)),
     "text": (ARGUMENT, "is str, want an array; bind it with functools.partial", "a"),
-    "deep": (ARGUMENT, "argument [0][0]['b'][1]", {"a": X, "b": [X, "c"]}),
+    "deep": (ARGUMENT, "argument 0['b'][1] of", {"a": X, "b": [X, "c"]}),
     "generator": (DTYPE, "only threefry keys", RBG),
 }
 

@@ -42,7 +42,7 @@ def test_pinned_flags_come_first_and_the_users_own_are_kept() -> None:
 
 
 def test_a_conflict_names_the_flag_and_both_values() -> None:
-    with pytest.raises(InputError, match="--xla_p is '2', but native numerics pins it to '1'"):
+    with pytest.raises(InputError, match="--xla_p is '2', but a run pins it to '1'"):
         flags.merge({"xla_p": "1"}, {"xla_p": "2"})
 
 
