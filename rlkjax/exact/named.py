@@ -91,13 +91,7 @@ def accumulate(fn: Callable[[Any], Tree], batches: Any) -> Tree:
       UnsupportedArgumentError: there are no arrays, or they do not agree on the number of
         microbatches, or `fn` returns another dtype.
     """
-    lengths = {x.shape[0] if getattr(x, "ndim", 0) else 0 for x in jax.tree.leaves(batches)}
-    if len(lengths) != 1 or 0 in lengths:
-        raise UnsupportedArgumentError(
-            f"argument batches of accumulate has first axes of length {sorted(lengths)}, want "
-            "arrays with one number of microbatches, at least 1; reshape them to (microbatches, "
-            "size, ...)"
-        )
+    check_batches(batches)
     shapes = jax.eval_shape(lambda batches: fn(jax.tree.map(lambda x: x[0], batches)), batches)
     for each in jax.tree.leaves(shapes):
         if not (each.dtype == jnp.float32 or jnp.issubdtype(each.dtype, jnp.integer)):
@@ -113,6 +107,21 @@ def accumulate(fn: Callable[[Any], Tree], batches: Any) -> Tree:
         return lax.scan(add, jax.tree.map(zeros, shapes), batches)[0]
 
     return jax.jit(exact_accumulated)(batches)
+
+
+def check_batches(batches: Any) -> None:
+    """Refuses microbatches that do not agree on their number."""
+    found = jax.tree_util.tree_leaves_with_path(batches)
+    lengths = {x.shape[0] if getattr(x, "ndim", 0) else 0 for _, x in found}
+    if len(lengths) != 1 or 0 in lengths:
+        shapes = [
+            f"{jax.tree_util.keystr(at)} {getattr(x, 'shape', ())}".strip() for at, x in found
+        ]
+        raise UnsupportedArgumentError(
+            f"argument batches of accumulate at {compat.current_line()} holds "
+            f"{', '.join(shapes) or 'no array'}, want arrays whose first axes count the "
+            "microbatches, one number, at least 1; reshape them to (microbatches, size, ...)"
+        )
 
 
 def zeros(shape: Any) -> Array:
