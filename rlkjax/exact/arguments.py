@@ -31,6 +31,21 @@ def refuse_nesting(fn: Callable[..., Any]) -> None:
         )
 
 
+@contextlib.contextmanager
+def refuse_varying(fn: Callable[..., Any]) -> Iterator[None]:
+    """What JAX says about device axes inside a checked `shard_map`, with the way out."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if "manual ax" not in str(error):
+            raise
+        raise UnsupportedArgumentError(
+            f"exact({compat.defined_at(fn)}) is called inside a checked shard_map at "
+            f"{compat.current_line()}, want exact around it: exact(jax.shard_map(f, ...)); or "
+            "shard_map with check_vma=False"
+        ) from error
+
+
 def check_function(fn: Any, transform: str) -> None:
     """Refuses what cannot be called, or cannot be told from other functions."""
     if not callable(fn):

@@ -90,8 +90,7 @@ class Uses:
 
         Returns:
           Where they are: (equation, its result), each a float32 sum, or a call whose result is made
-          of such sums; of sums that add nothing to each other the innermost. Empty if anything else
-          is in the value.
+          of such sums. Empty if anything else is in the value.
         """
         used_once = not hasattr(atom, "val") and atom in self.maker and self.counts[atom] == 1
         if not used_once or atom.aval.dtype != np.float32:
@@ -121,22 +120,77 @@ class Uses:
 
         Returns:
           The operand, if the equation moves it, negates it, scales it by what is the same along the
-          axes, adds nothing to it (a sum along axes of length 1) or adds it over other axes; else
+          axes, sums it once more along the same axes, or adds it over other device axes; else
           None.
         """
         name, operands = eqn.primitive.name, eqn.invars
         if over_devices(eqn):
             return operands[index] if axes and not set(axes) & set(eqn.params["axes"]) else None
         if name == "reduce_sum":
-            single = all(operands[0].aval.shape[axis] == 1 for axis in eqn.params["axes"])
-            return operands[0] if single else None
+            return operands[0] if self.sums_again(eqn) else None
+        if name == "convert_element_type":
+            return operands[0] if operands[0].aval.dtype == np.float32 else None
+        if name in compat.CALLS:
+            return self.moved_inside(eqn, index, axes)
         if name in SCALES:
-            same = self.is_shared if tuple(axes) == (AXIS,) else is_literal
+            same = self.is_shared if tuple(axes) == (AXIS,) else self.is_constant
             others = [v for v in operands if not same(v)]
             linear = len(others) == 1 and (name == "mul" or others[0] is operands[0])
             return others[0] if linear else None
         around = name == "pad" and is_zero(operands[1], self.made)
         return operands[0] if name in MOVES or around else None
+
+    def sums_again(self, eqn: Any) -> bool:
+        """Whether a sum is along axes along which its operand has just been summed.
+
+        JAX ends so the derivative of a bias that it broadcasts. An axis that is 1 long for another
+        reason, a batch of one row, is summed for good.
+        """
+        between = self.behind(eqn.invars[0])
+        if between is None or between.primitive.name not in ("reshape", "broadcast_in_dim"):
+            return False
+        before = self.behind(between.invars[0])
+        if before is None or before.primitive.name != "reduce_sum":
+            return False
+        kept = list(before.invars[0].aval.shape)
+        for axis in before.params["axes"]:
+            kept[axis] = 1
+        shape = between.outvars[0].aval.shape
+        return shape == tuple(kept) and eqn.params["axes"] == before.params["axes"]
+
+    def behind(self, atom: Any) -> Any:
+        """The equation that makes a value, or what it adds over devices; None if there is none."""
+        while not hasattr(atom, "val") and atom in self.maker:
+            number, index = self.maker[atom]
+            if not over_devices(self.eqns[number]):
+                return self.eqns[number]
+            atom = self.eqns[number].invars[index]
+        return None
+
+    def moved_inside(self, eqn: Any, index: int, axes: Sequence[str]) -> Any:
+        """The operand that a call only moves or scales to its result; None if there is no such."""
+        if GRID_MARK in eqn.params.get("name", "") or accumulation(eqn):
+            return None
+        inner, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
+        uses = Uses(inner, self.shared_operands(eqn))
+        atom = inner.outvars[index]
+        while atom is not None and not hasattr(atom, "val") and uses.counts[atom] == 1:
+            if atom in inner.invars:
+                return eqn.invars[list(inner.invars).index(atom)]
+            if atom not in uses.maker:
+                return None
+            number, result = uses.maker[atom]
+            atom = uses.source(inner.eqns[number], result, axes)
+        return None
+
+    def is_constant(self, atom: Any) -> bool:
+        """Whether a value stands in the program, or is spread from one that does."""
+        if hasattr(atom, "val"):
+            return True
+        eqn = self.made.get(atom)
+        if eqn is None or eqn.primitive.name not in ("broadcast_in_dim", "pvary"):
+            return False
+        return self.is_constant(eqn.invars[0])
 
     def sums_inside(self, eqn: Any, index: int, axes: Sequence[str]) -> bool:
         """Whether an equation is a call, and a result of it is made of sums inside."""
@@ -151,11 +205,6 @@ class Uses:
         """Which operands are the same in all microbatches; empty: nothing is known."""
         flags = tuple(self.is_shared(v) for v in eqn.invars)
         return flags if self.shared else ()
-
-
-def is_literal(atom: Any) -> bool:
-    """Whether a value stands in the program."""
-    return hasattr(atom, "val")
 
 
 def over_devices(eqn: Any) -> bool:

@@ -31,6 +31,7 @@ class Accumulation(NamedTuple):
       operands: the call's operands -> those of the loop: constants, zeros, microbatches.
       one: constants and one microbatch -> the values that are added.
       consts: what `one` closes over.
+      closed: what the call closes over.
       num_consts: how many of the loop's operands are constants.
       length: number of microbatches.
     """
@@ -38,6 +39,7 @@ class Accumulation(NamedTuple):
     operands: Program
     one: Program
     consts: Sequence[Any]
+    closed: Sequence[Any]
     num_consts: int
     length: int
 
@@ -53,7 +55,7 @@ def accumulation(eqn: Any) -> Accumulation | None:
     """
     if MARK not in eqn.params.get("name", ""):
         return None
-    call, _ = compat.opened(compat.sub_jaxprs(eqn.params)[0])
+    call, closed = compat.opened(compat.sub_jaxprs(eqn.params)[0])
     *before, loop = call.eqns
     if loop.primitive.name != "scan" or list(call.outvars) != list(loop.outvars):
         return None
@@ -68,7 +70,7 @@ def accumulation(eqn: Any) -> Accumulation | None:
     rest = [each for each in body.eqns if not any(each is add for add in adds)]
     one = Program(body.constvars, inputs, rest, [add.invars[1] for add in adds])
     operands = Program(call.constvars, call.invars, before, loop.invars)
-    return Accumulation(operands, one, consts, first, loop.params["length"])
+    return Accumulation(operands, one, consts, closed, first, loop.params["length"])
 
 
 def added(body: Any, sums: Sequence[Any]) -> list[Any] | None:

@@ -105,8 +105,8 @@ def accumulated(one: Callable[[Pass, Rows], list[Array]], batches: Rows, count: 
         return step.seen
 
     first = [x[0] for x in batches]
-    peaks = folded(lax.max, measured, first, batches)
-    totals = folded(lax.add, lambda batch: added(peaks, batch), first, batches)
+    peaks = folded(lax.max, measured, first, batches, count)
+    totals = folded(lax.add, lambda batch: added(peaks, batch), first, batches, count)
     # what does not follow from peaks and totals is not used, and not computed
     return one(Ending(count, peaks, totals), first)
 
@@ -116,6 +116,7 @@ def folded(
     values: Callable[[Rows], list[Array]],
     first: Rows,
     batches: Rows,
+    count: int,
 ) -> list[Array]:
     """The values of all microbatches joined, one after the other; zeros do not count.
 
@@ -124,10 +125,11 @@ def folded(
       values: one microbatch -> its values.
       first: the first microbatch.
       batches: all of them.
+      count: how many.
     """
 
     def step(carry: Any, batch: Rows) -> tuple[Any, None]:
         return [join(c, v) for c, v in zip(carry, values(batch), strict=True)], None
 
     start = [jnp.zeros(each.shape, each.dtype) for each in jax.eval_shape(values, list(first))]
-    return lax.scan(step, start, list(batches))[0]
+    return lax.scan(step, start, list(batches), count)[0]

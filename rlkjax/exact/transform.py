@@ -13,6 +13,7 @@ from rlkjax.exact.arguments import (
     check_function,
     program_of,
     refuse_nesting,
+    refuse_varying,
 )
 from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
@@ -72,7 +73,8 @@ def compiled(fn: Callable[..., Any], tree: Any, kept: frozenset[str]) -> Callabl
 
     def call(leaves: list[Array]) -> Any:
         jaxpr, consts, out_shape = program_of(fn, tree, leaves)
-        outs = emit(jaxpr, consts, leaves, kept)
+        with refuse_varying(fn):
+            outs = emit(jaxpr, consts, leaves, kept)
         return jax.tree.unflatten(jax.tree.structure(out_shape), outs)
 
     call.__name__ = call.__qualname__ = f"exact_{getattr(fn, '__name__', 'fn')}"

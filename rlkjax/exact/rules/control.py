@@ -23,7 +23,7 @@ def call(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[Any]:
     """Sums over microbatches: each has one grid and one rounding over all of them."""
-    operands = run(ops.inside(), found.operands, args)
+    operands = run(ops.inside(), found.operands, args, [ops.constant(c) for c in found.closed])
     outs = found.one.outvars
     consts = operands[: found.num_consts]
     batches = operands[found.num_consts + len(outs) :]

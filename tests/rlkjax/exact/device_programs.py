@@ -109,6 +109,16 @@ def shared_unequal_factors(mesh: Any) -> Callable[..., Any]:
     return jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P(), check_vma=False)
 
 
+def shared_factors(mesh: Any, check: bool) -> Callable[..., Any]:
+    """Sums and products of rows that are shared, times and over constants of the program."""
+
+    def body(x: Array) -> Any:
+        total = jnp.sum(x, 0)
+        return lax.psum((total / 64, 0.3 * jnp.sum(x * 0.5, 0), (x.T @ x) * 0.1), "a")
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P(), check_vma=check)
+
+
 def sums_over_two_axes(mesh: Any) -> Callable[..., Any]:
     """Sums over one axis of devices after the other."""
 
@@ -202,6 +212,12 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
         fn = shared_microbatches(mesh, 3, check)
         yield f"microbatches_{check}", exact(fn)(*batch), alone
         yield f"microbatches_reference_{check}", reference(fn)(*batch), alone
+    even = np.random.default_rng(27).normal(size=(64, 6)).astype(np.float32)
+    for check in (True, False):
+        fn = shared_factors(mesh, check)
+        alone = exact(lambda x: (x.sum(0) / 64, 0.3 * (x * 0.5).sum(0), (x.T @ x) * 0.1))(even)
+        yield f"factors_{check}", exact(fn)(even), alone
+        yield f"factors_reference_{check}", reference(fn)(even), alone
     fn = shared_unequal_factors(mesh)
     yield "collectives_factors", exact(fn)(rows[1]), reference(fn)(rows[1])
     fn = sums_over_two_axes(mesh_of(count // min(2, count), min(2, count)))

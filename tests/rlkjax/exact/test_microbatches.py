@@ -100,6 +100,55 @@ def test_a_mean_over_the_rows_of_a_mask_does_not_depend_on_the_cut(count, wrap):
     assert bits(reference(parts)(params["head"], target, mask)) == want
 
 
+def test_microbatches_of_one_row_add_the_rows_and_not_what_is_in_them():
+    x = (10.0 ** np.array([8, -8, 8, -8]))[:, None].astype(np.float32) * np.ones((4, 3), np.float32)
+    z = np.random.default_rng(11).normal(size=(8, 5)).astype(np.float32)
+
+    def dots(x, y):
+        return jnp.sum(jax.vmap(jnp.dot)(x, y)), jnp.sum(jax.vmap(jax.grad(jnp.dot))(x, y), 0)
+
+    def twice(z):
+        return jnp.sum(jnp.sum(jnp.tanh(z), -1)), jnp.sum(jnp.sum(z, 0, keepdims=True), 0)
+
+    for fn, args, counts in ((dots, (x, 1 / x), (1, 2, 4)), (twice, (z,), (1, 2, 4, 8))):
+        want = bits(exact(fn)(*args))
+        for count in counts:
+            assert bits(exact(cut(fn, count))(*args)) == want
+            assert bits(reference(cut(fn, count))(*args)) == want
+    assert abs(float(exact(cut(dots, 4))(x, 1 / x)[0]) - 12) < 1e-5
+
+
+def test_arrays_of_the_surroundings_and_no_traced_value():
+    w, x = jnp.asarray(wide(12, 5, 3)), wide(13, 4, 2, 5)
+    for transform in (exact, reference):
+        got = transform(lambda x: named.accumulate(lambda part: jnp.sum(part @ w, 0), x))(x)
+        assert bits(got) == bits(exact(lambda x: jnp.sum(x.reshape(-1, 5) @ w, 0))(x))
+
+
+MOVED = {
+    "flip": lambda x: jnp.flip(jnp.sum(x, 0)),
+    "call": lambda x: jax.jit(lambda s: -s.reshape(2, -1) * 0.5)(jnp.sum(x, 0)),
+    "parameter": lambda x: jax.vmap(lambda c: jax.grad(lambda b: jnp.sum(jnp.tanh(c * b)))(0.5), 1)(
+        x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MOVED))
+def test_what_only_moves_a_sum_keeps_it_joined(name):
+    x = np.random.default_rng(14).normal(size=(48, 40)).astype(np.float32)
+    want = bits(exact(MOVED[name])(x))
+    for count in (3, 6):
+        assert bits(exact(cut(MOVED[name], count))(x)) == want
+        assert bits(reference(cut(MOVED[name], count))(x)) == want
+
+
+def test_microbatches_that_a_derivative_does_not_read():
+    fn = jax.value_and_grad(lambda x: jnp.sum(x * named.accumulate(lambda part: 2.0, x)))
+    x = wide(15, 4, 5)
+    assert bits(exact(fn)(x)) == bits(reference(fn)(x))
+
+
 def test_what_ends_in_no_sum_counts_as_one_number_a_microbatch():
     x = edged(3, 40, 6)
     want = exact(lambda x: jnp.sum(jnp.tanh(x) * 3.0, 0))(x)

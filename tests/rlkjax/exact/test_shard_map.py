@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from rlkjax.exact.errors import UnsupportedPrimitiveError
+from rlkjax.exact.errors import UnsupportedArgumentError, UnsupportedPrimitiveError
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
@@ -76,6 +76,16 @@ def test_groups_of_devices_are_refused_with_the_users_line():
     fn = jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=False)
     with pytest.raises(UnsupportedPrimitiveError, match=r"groups at .*test_shard_map\.py:\d+"):
         exact(fn)(np.ones(2, np.float32))
+
+
+def test_exact_inside_a_checked_shard_map_names_the_way_out():
+    inner = exact(lambda x: lax.psum(x.T @ x, "a"))
+    x = np.ones((600, 3), np.float32)
+    checked = jax.shard_map(inner, mesh=mesh_of(1), in_specs=P("a"), out_specs=P())
+    with pytest.raises(UnsupportedArgumentError, match=r"checked shard_map at .*test_shard_map"):
+        checked(x)
+    free = jax.shard_map(inner, mesh=mesh_of(1), in_specs=P("a"), out_specs=P(), check_vma=False)
+    assert np.asarray(free(x)).tobytes() == np.full((3, 3), 600, np.float32).tobytes()
 
 
 def test_an_error_on_one_device_reaches_the_caller():
