@@ -11,5 +11,8 @@ rounding.py     correctly rounded functions; fixes.py, elementary.py, inverse.py
 grid.py         what numbers are rounded to before they are added
 accumulate.py   order-free sums; contraction.py: dots; scatter.py
 correct.py      what the reference uses; numpy_moves.py, numpy_gather.py, numpy_random.py
+collective.py   what devices compute together; microbatches.py, passes.py: sums over microbatches
+joins.py        which sums go on over devices; roots.py: the sums that a value is made of
+settings.py     settings under which nothing is defined
 compat.py       the only file that knows versions of JAX
 """

@@ -8,13 +8,13 @@ A value that is used several times and takes several operations is therefore to 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlkjax.exact import compat, joins
+from rlkjax.exact import compat, roots
 from rlkjax.exact.few import few_products, few_terms
 from rlkjax.exact.rounding import UNARY
 
 LIMIT = 4
 FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
-MOVES = joins.MOVES | {"concatenate"}
+MOVES = roots.MOVES | {"concatenate"}
 READ_TWICE = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "scatter_add"])
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rlkjax.exact import compat
 from rlkjax.exact.interpret import Rule, composed, run
-from rlkjax.exact.joins import GRID_MARK, Uses
 from rlkjax.exact.microbatches import AXIS, Accumulation, accumulation
+from rlkjax.exact.roots import GRID_MARK, Uses
 
 
 def call(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from jax import lax
 
 from rlkjax.exact.errors import UnsupportedPrimitiveError
 from rlkjax.exact.interpret import Rule, composed, line_of, run
-from rlkjax.exact.joins import PSUMS
+from rlkjax.exact.roots import PSUMS
 
 DEFINED = "psum psum_invariant reduce_scatter"
 MOVED = "pmax pmin all_gather all_gather_invariant ppermute all_to_all axis_index"
