@@ -2,7 +2,7 @@
 # make test    format check, lint, types, import directions, all tests that are not slow
 # make slow    the slow tests
 # make lock    pin the versions that resolve today for this interpreter
-# Needs only Python 3.11 or newer, its venv module, pip and make.
+# Needs only Python 3.11 or newer, its venv module, pip and make; a C++ compiler makes it faster.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -23,22 +23,23 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 LOCK := $(wildcard requirements/lock-py$(VERSION).txt)
 PIP := -m pip --quiet --quiet --disable-pip-version-check --no-input install
 READY := $(VENV)/.ready-py$(VERSION)
+KERNELS := $(VENV)/.kernels-py$(VERSION)
 
-train: $(READY)
+train: $(KERNELS)
 	@name=$$(basename $(CONFIG) .yaml); run=$(RUNS)/$$name; n=1; \
 	while [ -e "$$run" ]; do n=$$((n + 1)); run=$(RUNS)/$$name-$$n; done; \
 	$(BIN)/python -m rlkjax.train --config $(CONFIG) --run-dir "$$run"; \
 	$(BIN)/python -m rlkjax.verify "$$run"; \
 	echo "report: $$run/report.html"
 
-test: $(READY)
+test: $(KERNELS)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layout.py
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
-slow: $(READY)
+slow: $(KERNELS)
 	$(BIN)/python -m pytest -q -m slow
 
 $(READY): pyproject.toml $(LOCK)
@@ -52,6 +53,11 @@ else
 	@echo "no tested versions for Python $(VERSION): installing what resolves today"
 	@$(BIN)/python $(PIP) --editable '.[dev,tb]'
 endif
+	@touch $@
+
+# Without a C++ compiler exact programs have the same bits, and take longer.
+$(KERNELS): $(READY) $(wildcard rlkjax/exact/kernels/*.h rlkjax/exact/kernels/*.cc)
+	@$(BIN)/python -m rlkjax.kernels || echo "going on without kernels" >&2
 	@touch $@
 
 lock:

@@ -30,6 +30,7 @@ VERBS = {
     "diff": "name the first difference of two runs, and the class of its cause",
     "golden": "make or check the golden byte stream of each native task",
     "gate": "check the heads of a standard set of runs, or accept new ones",
+    "kernels": "build the C++ kernels that make exact programs faster",
     "doctor": "find the settings of this machine that break bits",
     "certify": "say what the bits of a run can depend on",
     "report": "write one HTML page that shows a run",

@@ -25,6 +25,7 @@ LEVELS = {
         "cli": 1,
         "child": 1,
         "doctor": 2,
+        "kernels": 2,
         "audit": 2,
         "formulas": 2,
         "distribution": 3,

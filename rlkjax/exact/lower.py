@@ -18,6 +18,7 @@ from rlkjax.exact import (
     microbatches,
     pairs,
     passes,
+    product,
     rounding,
     scatter,
     sharing,
@@ -261,7 +262,7 @@ class Lowering:
             return collective.device_dot(lhs, rhs, dims, self.others(), self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
-        return contraction.order_free_dot(lhs, rhs, dims, self.opaque)
+        return product.exact_dot(lhs, rhs, dims, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
         """scatter-add; float32: order-free."""

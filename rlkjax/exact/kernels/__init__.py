@@ -1,0 +1,11 @@
+"""Kernels in C++ for what XLA does slowly on CPUs; each computes a definition, to the bit.
+
+vectors.h      vectors of numbers
+grid.h         from float32 to whole numbers of a unit, and back with one rounding
+pack.h         a block of an operand on its grid, in the order of the tiles
+tile.h         the innermost loops, and sums that go on over blocks
+slab.h         a part of a product that fits the cache
+shared_work.h  pieces of work for the threads of a pool
+product.cc     the product of matrices, as XLA calls it
+library.py     built by `python -m rlkjax.kernels`; without it XLA does the work
+"""

@@ -1,0 +1,110 @@
+// A slab of a product of matrices: so many rows and columns that what they need stays in the cache.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "grid.h"
+#include "pack.h"
+#include "tile.h"
+#include "vectors.h"
+
+namespace rlkjax {
+
+constexpr int64_t kSlabRows = 96, kSlabColumns = 256;
+constexpr int64_t kPanel = 24;  // columns of the widest tile
+constexpr int64_t kAligned = 8;  // numbers in a cache line
+
+// left [rows, terms] times right [columns, terms], transposed: result [rows, columns].
+struct Product {
+  Side left, right;
+  float* result;
+};
+
+struct Slab {
+  int64_t row, rows, column, columns;
+};
+
+// What a thread needs for a slab, kept for its next one.
+struct Scratch {
+  double *left, *panel, *panel_rows;
+  Words words;
+  double *row_unit, *per_row_unit, *column_unit, *per_column_unit;
+  int32_t* peaks;
+
+  Scratch() {
+    constexpr int64_t kRows = kSlabRows, kColumns = kSlabColumns, kAll = kRows + kColumns;
+    thread_local std::vector<double> memory(kRows * kRowOfTerms + 2 * kPanel * kRowOfTerms +
+                                            2 * kRows * kColumns + 3 * kAll + kAligned);
+    double* next = memory.data();
+    while (reinterpret_cast<uintptr_t>(next) % (kAligned * sizeof(double)) != 0) next++;
+    const auto take = [&next](int64_t size) { return (next += size) - size; };
+    left = take(kRows * kRowOfTerms);
+    panel = take(kPanel * kRowOfTerms), panel_rows = take(kPanel * kRowOfTerms);
+    words = {take(kRows * kColumns), take(kRows * kColumns), kColumns};
+    row_unit = take(kRows), per_row_unit = take(kRows);
+    column_unit = take(kColumns), per_column_unit = take(kColumns);
+    peaks = reinterpret_cast<int32_t*>(take(kAll));
+  }
+};
+
+template <int W, int MR, int NV>
+INLINE void tiles(const PackedRows<W, MR>& rows, int64_t terms, const Scratch& scratch, bool whole,
+                  int64_t first, const Part& part) {
+  for (int64_t row = 0; row < part.rows; row += MR) {
+    const Tile<W, MR, NV> tile(rows.at(row), scratch.panel, terms);
+    if (whole)
+      tile.put_into(part.at(row, 0, MR, NV * W));
+    else
+      tile.add_to(scratch.words.at(row, first));
+  }
+}
+
+INLINE void clear(const Words& words, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++) {
+    std::fill_n(words.at(i, 0).high, columns, 0.0);
+    std::fill_n(words.at(i, 0).low, columns, 0.0);
+  }
+}
+
+// W: numbers in a vector; MR and 3 * W: rows and columns of the largest tile.
+template <int W, int MR>
+INLINE void multiply(const Product& product, const Slab& slab) {
+  const Side &left = product.left, &right = product.right;
+  const Scratch scratch;
+  units<W>(left, slab.row, slab.rows, scratch.peaks, scratch.per_row_unit, scratch.row_unit);
+  units<W>(right, slab.column, slab.columns, scratch.peaks, scratch.per_column_unit,
+        scratch.column_unit);
+  const Part part{product.result + slab.row * right.rows + slab.column,
+                  right.rows,
+                  slab.rows,
+                  slab.columns,
+                  scratch.row_unit,
+                  scratch.column_unit,
+                  ordinary(scratch.row_unit, slab.rows, scratch.column_unit, slab.columns)};
+  const bool whole = left.terms <= kBlock;
+  const int64_t vectors = (slab.columns + W - 1) / W;
+  if (!whole) clear(scratch.words, (slab.rows + MR - 1) / MR * MR, vectors * W);
+  for (int64_t term = 0; term < left.terms; term += kBlock) {
+    const int64_t terms = std::min(kBlock, left.terms - term);
+    const PackedRows<W, MR> rows({left, slab.row, slab.rows, term, terms}, scratch.per_row_unit,
+                              scratch.left);
+    for (int64_t vector = 0, taken; vector < vectors; vector += taken) {
+      taken = vectors - vector == 4 ? 2 : std::min<int64_t>(3, vectors - vector);
+      const int64_t first = vector * W, count = std::min(taken * W, slab.columns - first);
+      pack_columns<W>({right, slab.column + first, count, term, terms}, taken * W,
+                   scratch.per_column_unit + first, scratch.panel_rows, scratch.panel);
+      const Part panel = part.at(0, first, slab.rows, count);
+      if (taken == 3)
+        tiles<W, MR, 3>(rows, terms, scratch, whole, first, panel);
+      else if (taken == 2)
+        tiles<W, MR, 2>(rows, terms, scratch, whole, first, panel);
+      else
+        tiles<W, MR, 1>(rows, terms, scratch, whole, first, panel);
+    }
+  }
+  if (!whole) put_words<W>(scratch.words, part);
+}
+
+}  // namespace rlkjax

@@ -1,0 +1,131 @@
+// The innermost loops: a tile of MR rows times NV vectors of columns, kept in registers.
+//
+// Products of whole numbers are at most 2^46, and a block of 128 terms adds to at most 2^53: exact
+// in float64, in any order, with or without FMA. Beyond one block a sum goes on in two words:
+// `high` takes multiples of 2^26, `low` the rest, of at most 2^25. Both stay exact for 2^26 blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "grid.h"
+#include "vectors.h"
+
+namespace rlkjax {
+
+constexpr int64_t kBlock = 128;
+constexpr double kSplit = kMagic * 0x1p26;  // added, it leaves multiples of 2^26
+
+// Numbers on a grid, of a block of terms: term k of row i is data[i * row + k * term].
+struct Rows {
+  const double* data;
+  int64_t row, term;
+};
+
+// Sums that go on over blocks; both words lie alike.
+struct Words {
+  double *high, *low;
+  int64_t stride;
+
+  INLINE Words at(int64_t row, int64_t column) const {
+    const int64_t offset = row * stride + column;
+    return {high + offset, low + offset, stride};
+  }
+};
+
+// A part of the result, and the units of its rows and columns.
+struct Part {
+  float* data;
+  int64_t stride, rows, columns;
+  const double *row_unit, *column_unit;
+  bool ordinary;
+
+  INLINE Part at(int64_t row, int64_t column, int64_t num_rows, int64_t num_columns) const {
+    return {data + row * stride + column,
+            stride,
+            std::min(num_rows, rows - row),
+            std::min(num_columns, columns - column),
+            row_unit + row,
+            column_unit + column,
+            ordinary};
+  }
+};
+
+template <int W, int MR, int NV>
+struct Tile {
+  typedef typename Vectors<W>::Double Double;
+  Double sum[MR][NV];
+
+  // columns: term by term, NV * W numbers each.
+  INLINE Tile(const Rows& rows, const double* columns, int64_t terms) {
+    for (int i = 0; i < MR; i++)
+      for (int j = 0; j < NV; j++) sum[i][j] = Double{};
+    for (int64_t k = 0; k < terms; k++) {
+      Double column[NV];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; j++) column[j] = load<Double>(columns + (k * NV + j) * W);
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++) {
+        const double x = rows.data[i * rows.row + k * rows.term];
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; j++) sum[i][j] += column[j] * x;
+      }
+    }
+  }
+
+  INLINE void add_to(const Words& words) const {
+    for (int i = 0; i < MR; i++) {
+      for (int j = 0; j < NV; j++) {
+        double* high = words.high + i * words.stride + j * W;
+        double* low = words.low + i * words.stride + j * W;
+        const Double most = (sum[i][j] + kSplit) - kSplit;
+        store<Double>(high, load<Double>(high) + most);
+        store<Double>(low, load<Double>(low) + (sum[i][j] - most));
+      }
+    }
+  }
+
+  INLINE void put_into(const Part& part) const {
+    Double unit[NV];
+    for (int j = 0; j < NV; j++) unit[j] = load<Double>(part.column_unit + j * W);
+    for (int i = 0; i < MR && i < part.rows; i++) {
+      float* row = part.data + i * part.stride;
+      for (int j = 0; j < NV && j * W < part.columns; j++)
+        put<W>(sum[i][j] * (unit[j] * part.row_unit[i]), part.ordinary, row + j * W,
+               part.columns - j * W);
+    }
+  }
+};
+
+// high + low as one number whose last bit is set if anything is below it, so that one rounding to
+// float32 sees it. Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums"
+// (2008), section 2. Of an infinity or NaN, which only `high` follows, `high`.
+template <int W>
+INLINE typename Vectors<W>::Double to_odd(typename Vectors<W>::Double high,
+                                          typename Vectors<W>::Double low) {
+  typedef typename Vectors<W>::Double Double;
+  typedef typename Vectors<W>::Integer Integer;
+  const Double sum = high + low, part = sum - high;
+  const Double lost = (high - (sum - part)) + (low - part);
+  const Integer bits = (Integer)sum;
+  const Integer inward = (Integer)(lost > 0.0) ^ (Integer)(sum > 0.0);  // all ones if true
+  const Integer step = (inward & -2) + 1;                               // 1, or -1 if inward
+  const Integer counts = (Integer)(lost != 0.0) & ((bits & 1) - 1);
+  const Double odd = (Double)(bits + (step & counts));
+  return high - high == 0.0 ? odd : high;
+}
+
+template <int W>
+INLINE void put_words(const Words& words, const Part& part) {
+  typedef typename Vectors<W>::Double Double;
+  for (int64_t i = 0; i < part.rows; i++) {
+    for (int64_t j = 0; j < part.columns; j += W) {
+      const Words here = words.at(i, j);
+      const Double whole = to_odd<W>(load<Double>(here.high), load<Double>(here.low));
+      const Double unit = load<Double>(part.column_unit + j) * part.row_unit[i];
+      put<W>(whole * unit, part.ordinary, part.data + i * part.stride + j, part.columns - j);
+    }
+  }
+}
+
+}  // namespace rlkjax

@@ -1,0 +1,58 @@
+// Vectors of W numbers, in the extension that GCC and Clang share.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#define INLINE inline __attribute__((always_inline))
+
+namespace rlkjax {
+
+template <int W>
+struct Vectors {
+  typedef double Double __attribute__((vector_size(W * 8)));
+  typedef int64_t Integer __attribute__((vector_size(W * 8)));
+  typedef float Float __attribute__((vector_size(W * 4)));
+  typedef int32_t Bits __attribute__((vector_size(W * 4)));
+};
+
+template <typename T>
+INLINE T load(const void* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename T>
+INLINE void store(void* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// The first `count` numbers of a vector, zeros after them.
+template <typename T, typename Number>
+INLINE T load_some(const Number* from, int64_t count) {
+  constexpr int64_t kAll = sizeof(T) / sizeof(Number);
+  if (count >= kAll) return load<T>(from);
+  T value = T{};
+  std::memcpy(&value, from, sizeof(Number) * count);
+  return value;
+}
+
+// The first `count` numbers of a vector, to memory.
+template <typename Number, typename T>
+INLINE void store_some(Number* to, T value, int64_t count) {
+  constexpr int64_t kAll = sizeof(T) / sizeof(Number);
+  if (count >= kAll)
+    store(to, value);
+  else
+    std::memcpy(to, &value, sizeof(Number) * count);
+}
+
+// Where to take the vector of W numbers that holds number k of `size`: the last one overlaps the
+// one before it, so that none is short unless all are.
+template <int W>
+INLINE int64_t start_of(int64_t k, int64_t size) {
+  return k + W <= size || size < W ? k : size - W;
+}
+
+}  // namespace rlkjax

@@ -1,0 +1,149 @@
+"""A product of matrices as one primitive: on CPUs a kernel, elsewhere the program of contraction.
+
+Both have the bits that contraction.py defines. An exported program holds no kernel.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from rlkjax.exact.contraction import Dims, order_free_dot, product_shape
+from rlkjax.exact.few import few_products
+from rlkjax.exact.kernels import library
+from rlkjax.exact.rounding import F32, Opaque
+
+Array = jax.Array
+
+LEAST = 2**12
+LANES = 8
+product_p = Primitive("exact_product")
+
+
+def exact_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+    """dot_general as `contraction.order_free_dot` defines it.
+
+    Args:
+      lhs: float32.
+      rhs: float32.
+      dims: dimension numbers of `lax.dot_general`.
+      opaque: run-time scalars.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    if not (worth_a_kernel(lhs, rhs, dims) and library.loaded()):
+        return order_free_dot(lhs, rhs, dims, opaque)
+    contract, batch = (tuple(tuple(map(int, axes)) for axes in pair) for pair in dims)
+    return product_p.bind(lhs, rhs, *opaque, dims=(contract, batch))
+
+
+def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
+    """Whether a product is large enough for its call, and none that loops around it take up.
+
+    What varies over devices stays with XLA, which checks how.
+    """
+    (contract, _), (batch, _) = dims
+    terms, matrices = (math.prod(lhs.shape[a] for a in axes) for axes in (contract, batch))
+    if 0 in (*lhs.shape, *rhs.shape) or any(getattr(x.aval, "vma", ()) for x in (lhs, rhs)):
+        return False
+    size = lhs.size * rhs.size // (matrices * terms * terms)
+    return size * terms >= LEAST * matrices and not few_products(lhs, rhs, dims[0], size)
+
+
+def portable(lhs: Array, rhs: Array, *opaque: Array, dims: Dims) -> Array:
+    """The product in operations of XLA."""
+    with jax.enable_x64(True):
+        return order_free_dot(lhs, rhs, dims, Opaque(*opaque))
+
+
+def by_kernel(lhs: Array, rhs: Array, *_: Array, dims: Dims, lanes: int = LANES) -> Array:
+    """The product by the kernel.
+
+    Args:
+      lhs: float32.
+      rhs: float32.
+      dims: dimension numbers of `lax.dot_general`.
+      lanes: the most numbers in a vector; the processor may have fewer.
+
+    Returns:
+      float32 of the shape that `lax.dot_general` gives.
+    """
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    left, left_last = as_matrices(lhs, lhs_contract, lhs_batch)
+    right, right_last = as_matrices(rhs, rhs_contract, rhs_batch)
+    shape = (left.shape[0], left.shape[2 - left_last], right.shape[2 - right_last])
+    result = jax.ffi.ffi_call("rlkjax_product", jax.ShapeDtypeStruct(shape, F32))(
+        left,
+        right,
+        lhs_terms_last=left_last,
+        rhs_terms_last=right_last,
+        lanes=np.int64(lanes),
+    )
+    return lax.reshape(result, product_shape(lhs, rhs, dims))
+
+
+def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tuple[Array, bool]:
+    """Brings axes to [batch, free, contracted] or [batch, contracted, free].
+
+    Args:
+      x: any array.
+      contract: contracted axes.
+      batch: batch axes.
+
+    Returns:
+      An array of 3 axes, in the order that moves less, and whether the contracted one is the last.
+    """
+    free = [a for a in range(x.ndim) if a not in contract and a not in batch]
+    last = not free or max(free) < max(contract, default=x.ndim)
+    groups = (batch, free, contract) if last else (batch, contract, free)
+    sizes = [math.prod(x.shape[a] for a in axes) for axes in groups]
+    return lax.reshape(lax.transpose(x, [a for axes in groups for a in axes]), sizes), last
+
+
+@product_p.def_abstract_eval
+def _(lhs: Any, rhs: Any, *_: Any, dims: Dims) -> Any:
+    return lhs.update(shape=product_shape(lhs, rhs, dims), weak_type=False)
+
+
+def lower_on_cpu(ctx: mlir.LoweringRuleContext, *args: Any, dims: Dims) -> Sequence[Any]:
+    """The kernel, but for export: only XLA's own operations are kept for other versions."""
+    exported = ctx.module_context.lowering_parameters.for_export
+    rule = mlir.lower_fun(portable if exported else by_kernel, multiple_results=False)
+    return rule(ctx, *args, dims=dims)
+
+
+def batch_rule(args: Sequence[Array], axes: Sequence[Any], *, dims: Dims) -> tuple[Array, int]:
+    """A mapped axis is one more batch axis if both operands have it, or else a free one."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    lhs, rhs, *opaque = args
+    mapped = [axis is not None for axis in axes[:2]]
+    if mapped[0]:
+        lhs = jnp.moveaxis(lhs, axes[0], 0)
+        lhs_contract, lhs_batch = moved_up(lhs_contract), moved_up(lhs_batch)
+    if mapped[1]:
+        rhs = jnp.moveaxis(rhs, axes[1], 0)
+        rhs_contract, rhs_batch = moved_up(rhs_contract), moved_up(rhs_batch)
+    place = len(lhs_batch)
+    if all(mapped):
+        lhs_batch, rhs_batch, place = (0, *lhs_batch), (0, *rhs_batch), 0
+    elif mapped[1]:
+        place = lhs.ndim - len(lhs_contract)
+    dims = (lhs_contract, rhs_contract), (lhs_batch, rhs_batch)
+    return product_p.bind(lhs, rhs, *opaque, dims=dims), place
+
+
+def moved_up(axes: Sequence[int]) -> tuple[int, ...]:
+    """Axes, counted after a new first one."""
+    return tuple(a + 1 for a in axes)
+
+
+mlir.register_lowering(product_p, mlir.lower_fun(portable, multiple_results=False))
+mlir.register_lowering(product_p, lower_on_cpu, platform="cpu")
+batching.primitive_batchers[product_p] = batch_rule
