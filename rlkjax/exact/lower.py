@@ -26,10 +26,11 @@ from rlkjax.exact import (
 from rlkjax.exact.interpret import Table
 from rlkjax.exact.joins import Axes
 from rlkjax.exact.rounding import Opaque, narrow, widen
+from rlkjax.exact.views import Views
 
 Array = jax.Array
 F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
-EXPONENT, SIGN, NAN_BITS = 0x7F800000, -(2**31), 0x7FC00000
+EXPONENT, SIGN = 0x7F800000, -(2**31)
 
 
 def unfolded() -> Array:
@@ -76,6 +77,7 @@ class Lowering:
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
       work: id of a value -> the value, and its `sharing.work`, which is 0 if it is missing.
+      views: how values came about that only moved others; see views.py.
       uses: `sharing.uses` of the results of the equation at hand; empty: once each.
       joined: device axes that the sums behind the results of a call go on over; see joins.py.
       shared: which inputs of a call are the same in all microbatches; see joins.py.
@@ -89,6 +91,7 @@ class Lowering:
     kept: frozenset[str] = frozenset()
     grid: str = "output"
     work: dict[int, tuple[Array, int]] = field(default_factory=dict)
+    views: Views = field(default_factory=Views)
     uses: tuple[int, ...] = ()
     joined: Axes = ()
     shared: tuple[bool, ...] = ()
@@ -102,7 +105,7 @@ class Lowering:
 
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
-        return replace(self, work={}, uses=(), joined=(), shared=())
+        return replace(self, work={}, views=Views(), uses=(), joined=(), shared=())
 
     def others(self) -> collective.Others:
         """Who else has terms of a sum."""
@@ -163,16 +166,12 @@ class Lowering:
         """An input: its subnormal numbers become zeros, and XLA must not know its value."""
         if x.dtype != F32:
             return x
-        bits = lax.bitcast_convert_type(x, I32)
-        flushed = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
-        return lax.bitcast_convert_type(flushed | self.opaque.nothing, F32)
+        return self.views.flushed(rounding.flushed(x, self.opaque), x)
 
     def exit(self, x: Array) -> Array:
         """An output: one bit pattern for every NaN."""
-        if x.dtype != F32:
-            return x
-        nan = lax.bitcast_convert_type(I32(NAN_BITS), F32)
-        return jnp.where(x != x, nan, x)
+        done = x.dtype != F32 or self.views.is_finished(x)
+        return x if done else rounding.one_nan(x)
 
     def fill(self, value: Array, like: Array) -> Array:
         """A scalar spread over the shape of `like`."""
@@ -262,7 +261,7 @@ class Lowering:
             return collective.device_dot(lhs, rhs, dims, self.others(), self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
-        return product.exact_dot(lhs, rhs, dims, self.opaque)
+        return product.exact_dot(lhs, rhs, dims, self.views, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
         """scatter-add; float32: order-free."""
@@ -278,6 +277,8 @@ class Lowering:
     def move(self, eqn: Any, args: Sequence[Any], changed: dict | None = None) -> Sequence[Any]:
         """A primitive that rounds nothing: as JAX has it, but for `changed` parameters."""
         outs = eqn.primitive.bind(*args, **{**eqn.params, **(changed or {})})
+        if eqn.primitive.name == "transpose":
+            return [self.views.transposed(outs, args[0], eqn.params["permutation"])]
         return outs if eqn.primitive.multiple_results else [outs]
 
     def extreme(self, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:

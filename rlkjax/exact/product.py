@@ -1,6 +1,7 @@
 """A product of matrices as one primitive: on CPUs a kernel, elsewhere the program of contraction.
 
-Both have the bits that contraction.py defines. An exported program holds no kernel.
+Both have the bits that contraction.py defines; subnormal numbers of the operands count as zeros,
+and every NaN of the result has one bit pattern. An exported program holds no kernel.
 """
 
 import math
@@ -17,7 +18,8 @@ from jax.interpreters import batching, mlir
 from rlkjax.exact.contraction import Dims, order_free_dot, product_shape
 from rlkjax.exact.few import few_products
 from rlkjax.exact.kernels import library
-from rlkjax.exact.rounding import F32, Opaque
+from rlkjax.exact.rounding import F32, Opaque, flushed, one_nan
+from rlkjax.exact.views import View, Views
 
 Array = jax.Array
 
@@ -26,13 +28,14 @@ LANES = 8
 product_p = Primitive("exact_product")
 
 
-def exact_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
+def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) -> Array:
     """dot_general as `contraction.order_free_dot` defines it.
 
     Args:
       lhs: float32.
       rhs: float32.
       dims: dimension numbers of `lax.dot_general`.
+      views: of the operands; learns that the result is finished.
       opaque: run-time scalars.
 
     Returns:
@@ -40,8 +43,30 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, opaque: Opaque) -> Array:
     """
     if not (worth_a_kernel(lhs, rhs, dims) and library.loaded()):
         return order_free_dot(lhs, rhs, dims, opaque)
-    contract, batch = (tuple(tuple(map(int, axes)) for axes in pair) for pair in dims)
-    return product_p.bind(lhs, rhs, *opaque, dims=(contract, batch))
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
+    right, *right_axes = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
+    contract, batch = zip(left_axes, right_axes, strict=True)
+    return views.finished(product_p.bind(left, right, *opaque, dims=(contract, batch)))
+
+
+def where_it_lies(
+    view: View, x: Array, contract: Sequence[int], batch: Sequence[int]
+) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
+    """An operand as it lies in memory, and its axes there.
+
+    Args:
+      view: of x.
+      x: the operand.
+      contract: its contracted axes.
+      batch: its batch axes.
+
+    Returns:
+      (array, contracted axes, batch axes); x itself if the axes that stay would change places.
+    """
+    free = [view.order[a] for a in range(x.ndim) if a not in contract and a not in batch]
+    source, order = view if free == sorted(free) else (x, tuple(range(x.ndim)))
+    return source, tuple(order[a] for a in contract), tuple(order[a] for a in batch)
 
 
 def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
@@ -59,8 +84,10 @@ def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
 
 def portable(lhs: Array, rhs: Array, *opaque: Array, dims: Dims) -> Array:
     """The product in operations of XLA."""
+    scalars = Opaque(*opaque)
     with jax.enable_x64(True):
-        return order_free_dot(lhs, rhs, dims, Opaque(*opaque))
+        operands = flushed(lhs, scalars), flushed(rhs, scalars)
+        return one_nan(order_free_dot(*operands, dims, scalars))
 
 
 def by_kernel(lhs: Array, rhs: Array, *_: Array, dims: Dims, lanes: int = LANES) -> Array:

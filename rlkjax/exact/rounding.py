@@ -19,7 +19,7 @@ F32, F64, I32, I64 = jnp.float32, jnp.float64, jnp.int32, jnp.int64
 
 INF = float("inf")
 NAN_BITS = 0x7FC00000
-SIGN = -(2**31)
+SIGN, EXPONENT = -(2**31), 0x7F800000
 ONE = 0x3F800000
 
 
@@ -100,6 +100,18 @@ def hidden(x: Array, opaque: Opaque) -> Array:
     if x.dtype == F32:
         return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I32) | opaque.nothing, F32)
     return lax.bitcast_convert_type(lax.bitcast_convert_type(x, I64) | opaque.nothing64, F64)
+
+
+def flushed(x: Array, opaque: Opaque) -> Array:
+    """x with zeros for its subnormal numbers, which the compiler cannot know: float32."""
+    bits = lax.bitcast_convert_type(x, I32)
+    bits = jnp.where((bits & EXPONENT) == 0, bits & I32(SIGN), bits)
+    return lax.bitcast_convert_type(bits | opaque.nothing, F32)
+
+
+def one_nan(x: Array) -> Array:
+    """x with one bit pattern for every NaN: float32."""
+    return jnp.where(x != x, lax.bitcast_convert_type(I32(NAN_BITS), F32), x)
 
 
 def narrow(x: Array, opaque: Opaque) -> Array:

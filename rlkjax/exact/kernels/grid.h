@@ -26,6 +26,8 @@ struct Side {
   INLINE const float* at(int64_t row, int64_t term) const {
     return data + (terms_last ? row * terms + term : term * rows + row);
   }
+
+  INLINE const float* end() const { return data + rows * terms; }
 };
 
 INLINE double power_of_two(int exponent) {
@@ -40,6 +42,17 @@ INLINE Bits larger(Bits a, Bits b) {
   return a > b ? a : b;
 }
 
+template <int W>
+INLINE int32_t largest(typename Vectors<W>::Bits bits) {
+  if constexpr (W > 2) {
+    typename Vectors<W / 2>::Bits halves[2];
+    std::memcpy(halves, &bits, sizeof bits);
+    return largest<W / 2>(larger(halves[0], halves[1]));
+  } else {
+    return bits[0] > bits[1] ? bits[0] : bits[1];
+  }
+}
+
 // Bits of the largest magnitude in a row whose terms lie side by side. Integers order like
 // magnitudes, NaN last.
 template <int W>
@@ -48,59 +61,69 @@ INLINE int32_t peak(const float* x, int64_t terms) {
   Bits most = Bits{} + kLowest;
   for (int64_t k = 0; k < terms; k += W) {
     const int64_t at = start_of<W>(k, terms);
-    most = larger<Bits>(most, load_some<Bits>(x + at, terms - at) & kMagnitude);
+    most = larger<Bits>(most, load_before<Bits>(x + terms, x + at) & kMagnitude);
   }
-  int32_t found = most[0];
-  for (int i = 1; i < W; i++) found = found > most[i] ? found : most[i];
-  return found;
+  return largest<W>(most);
 }
 
-// The same for W rows that lie side by side, term by term; for the first `count` of them.
-template <int W>
-INLINE void peaks_across(const Side& side, int64_t row, int64_t count, int32_t* found) {
+// The same for V * W rows that lie side by side, term by term; only `count` of them are meant.
+template <int W, int V>
+INLINE void peaks_across(const Side& side, int64_t row, int64_t count, int32_t* peaks) {
   typedef typename Vectors<W>::Bits Bits;
-  Bits most = Bits{} + kLowest;
-  for (int64_t k = 0; k < side.terms; k++)
-    most = larger<Bits>(most, load_some<Bits>(side.at(row, k), count) & kMagnitude);
-  for (int i = 0; i < W && i < count; i++) found[i] = most[i];
+  Bits most[V];
+  for (int v = 0; v < V; v++) most[v] = Bits{} + kLowest;
+  for (int64_t k = 0; k < side.terms; k++) {
+    const float* x = side.at(row, k);
+    for (int v = 0; v < V; v++)
+      most[v] = larger<Bits>(most[v], load_before<Bits>(side.end(), x + v * W) & kMagnitude);
+  }
+  for (int v = 0; v < V; v++) store_some(peaks + v * W, most[v], count - v * W);
 }
+
+// Smallest and largest e of some rows.
+struct Exponents {
+  int least, most;
+};
 
 // 1 / unit and unit of `count` rows; `peaks` is scratch.
 template <int W>
-INLINE void units(const Side& side, int64_t row, int64_t count, int32_t* peaks, double* per_unit,
-                  double* unit) {
+INLINE Exponents units(const Side& side, int64_t row, int64_t count, int32_t* peaks,
+                       double* per_unit, double* unit) {
+  constexpr int V = 4;
+  int64_t i = 0;
   if (side.terms_last)
-    for (int64_t i = 0; i < count; i++) peaks[i] = peak<2 * W>(side.at(row + i, 0), side.terms);
-  else
-    for (int64_t i = 0; i < count; i += 2 * W)
-      peaks_across<2 * W>(side, row + i, count - i, peaks + i);
+    for (; i < count; i++) peaks[i] = peak<W>(side.at(row + i, 0), side.terms);
+  for (; count - i >= V * W; i += V * W) peaks_across<W, V>(side, row + i, V * W, peaks + i);
+  for (; i < count; i += W) peaks_across<W, 1>(side, row + i, count - i, peaks + i);
+  Exponents found{128, -126};
   for (int64_t i = 0; i < count; i++) {
     const int e = (peaks[i] >> 23) - 127;
+    found = {std::min(found.least, e), std::max(found.most, e)};
     per_unit[i] = power_of_two(kBits - e);
     unit[i] = power_of_two(e - kBits);
   }
+  return found;
 }
 
-// Numbers in units, to nearest even. Subnormal numbers are zeros. An infinity or NaN stays.
+// Numbers in units, to nearest even. An infinity or NaN stays. Subnormal numbers are zeros, which
+// has to be seen to where `tiny`: a unit may be small enough to tell them from zeros.
 template <int W>
 INLINE typename Vectors<W>::Double on_grid(typename Vectors<W>::Float x,
-                                           typename Vectors<W>::Double per_unit) {
+                                           typename Vectors<W>::Double per_unit, bool tiny) {
   typedef typename Vectors<W>::Double Double;
   typedef typename Vectors<W>::Float Float;
   typedef typename Vectors<W>::Bits Bits;
-  const Bits normal = (Bits)(((Bits)x & kMagnitude) >= kLowest);
-  const Double value = __builtin_convertvector((Float)((Bits)x & normal), Double);
-  return (value * per_unit + kMagic) - kMagic;
+  if (tiny) x = (Float)((Bits)x & (Bits)(((Bits)x & kMagnitude) >= kLowest));
+  return (__builtin_convertvector(x, Double) * per_unit + kMagic) - kMagic;
 }
 
-// Whether whole numbers times the units of these rows and columns are finite and, if not zero, no
-// less than 2^-126: then a conversion is all that is left to do.
-INLINE bool ordinary(const double* row_unit, int64_t rows, const double* column_unit,
-                     int64_t columns) {
-  constexpr double kInfinite = 0x1p106;  // unit of a row that holds an infinity or NaN: 2^(128-22)
-  const auto [row_least, row_most] = std::minmax_element(row_unit, row_unit + rows);
-  const auto [least, most] = std::minmax_element(column_unit, column_unit + columns);
-  return *row_least * *least >= 0x1p-126 && std::max(*row_most, *most) < kInfinite;
+// Whether a half of a unit can be less than 2^-126.
+INLINE bool tiny(const Exponents& rows) { return rows.least - kBits - 1 < -126; }
+
+// Whether whole numbers times the units of rows and columns are finite and, if not zero, no less
+// than 2^-126: then a conversion is all that is left to do.
+INLINE bool ordinary(const Exponents& rows, const Exponents& columns) {
+  return rows.least + columns.least - 2 * kBits >= -126 && std::max(rows.most, columns.most) < 128;
 }
 
 // W whole numbers times their unit as float32, nearest even as if exponents had no lower bound;

@@ -16,9 +16,11 @@ constexpr int64_t kRowOfTerms = kBlock + kGap;
 struct Piece {
   const Side& side;
   int64_t row, count, term, terms;
+  bool tiny;
 };
 
-// Row by row, each kRowOfTerms long; rows from `count` to `height` are zeros.
+// Row by row, each kRowOfTerms long. Rows from `count` to `height` fill up tiles: what they hold
+// gets into results that nobody keeps.
 template <int W>
 INLINE void pack_rows(const Piece& piece, int64_t height, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;
@@ -27,15 +29,15 @@ INLINE void pack_rows(const Piece& piece, int64_t height, const double* per_unit
     const float* x = piece.side.at(piece.row + i, piece.term);
     for (int64_t k = 0; k < piece.terms; k += W) {
       const int64_t at = start_of<W>(k, piece.terms);
-      const Float some = load_some<Float>(x + at, piece.terms - at);
-      store<Double>(out + i * kRowOfTerms + at, on_grid<W>(some, Double{} + per_unit[i]));
+      const Float some = load_before<Float>(x + piece.terms, x + at);
+      store<Double>(out + i * kRowOfTerms + at, on_grid<W>(some, Double{} + per_unit[i], piece.tiny));
     }
   }
   for (int64_t i = piece.count; i < height; i++)
     std::fill_n(out + i * kRowOfTerms, piece.terms, 0.0);
 }
 
-// Term by term, each `height` numbers, whole vectors; those from `count` on are zeros.
+// Term by term, each `height` numbers, whole vectors; those from `count` on fill up likewise.
 template <int W>
 INLINE void pack_terms(const Piece& piece, int64_t height, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;
@@ -43,8 +45,8 @@ INLINE void pack_terms(const Piece& piece, int64_t height, const double* per_uni
   for (int64_t k = 0; k < piece.terms; k++, out += height) {
     const float* x = piece.side.at(piece.row, piece.term + k);
     for (int64_t i = 0; i < height; i += W) {
-      const Float some = load_some<Float>(x + i, std::max<int64_t>(piece.count - i, 0));
-      store<Double>(out + i, on_grid<W>(some, load<Double>(per_unit + i)));
+      const Float some = load_before<Float>(piece.side.end(), x + i);
+      store<Double>(out + i, on_grid<W>(some, load<Double>(per_unit + i), piece.tiny));
     }
   }
 }
@@ -72,7 +74,7 @@ struct PackedRows {
     row = 1, term = MR, step = MR * piece.terms;
     for (int64_t i = 0; i < piece.count; i += MR) {
       const int64_t count = std::min<int64_t>(MR, piece.count - i);
-      const Piece part{piece.side, piece.row + i, count, piece.term, piece.terms};
+      const Piece part{piece.side, piece.row + i, count, piece.term, piece.terms, piece.tiny};
       pack_terms<W>(part, MR, per_unit + i, out + i / MR * step);
     }
   }

@@ -47,10 +47,20 @@ Multiply choose(int64_t lanes) {
 
 constexpr int64_t kAlone = 1 << 18;  // products of numbers that one thread does as fast as several
 
-// Rows of a slab: enough slabs for all threads, but none so thin that packing outweighs it.
-int64_t slab_rows(int64_t rows, int64_t threads) {
-  const int64_t fair = (rows + 2 * threads - 1) / (2 * threads);
-  return std::min(kSlabRows, std::max<int64_t>(32, (fair + 7) / 8 * 8));
+struct Shape {
+  int64_t rows, columns;
+};
+
+// Of a slab: so that there are two or more for each thread, but none so thin that putting numbers
+// on their grid outweighs multiplying them. Rows are cut first, as they are packed once.
+Shape slab_shape(int64_t batch, const Shape& whole, int64_t threads) {
+  const auto share = [](int64_t size, int64_t parts, int64_t least) {
+    return std::max(least, ((size + parts - 1) / parts + 7) / 8 * 8);
+  };
+  const int64_t rows = std::min(kSlabRows, share(batch * whole.rows, 2 * threads, 32));
+  const int64_t pieces = batch * ((whole.rows + rows - 1) / rows);
+  const int64_t columns = share(whole.columns, (2 * threads + pieces - 1) / pieces, 32);
+  return {rows, std::min(kSlabColumns, columns)};
 }
 
 ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Buffer<ffi::F32> rhs,
@@ -61,12 +71,12 @@ ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Bu
   const int64_t rows = left[lhs_terms_last ? 1 : 2], columns = right[rhs_terms_last ? 1 : 2];
   const bool alone = batch * rows * columns * terms < kAlone;
   const int64_t threads = alone ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const int64_t height = slab_rows(batch * rows, threads), width = kSlabColumns;
+  const auto [height, width] = slab_shape(batch, {rows, columns}, threads);
   const int64_t down = (rows + height - 1) / height, across = (columns + width - 1) / width;
   const float *x = lhs.typed_data(), *y = rhs.typed_data();
   float* out = result->typed_data();
   const Multiply multiply = choose(lanes);
-  in_parallel(pool, threads, batch * down * across, [=](int64_t piece) {
+  in_parallel(pool, threads, batch * down * across, [=, height = height, width = width](int64_t piece) {
     const int64_t matrix = piece / (down * across), place = piece % (down * across);
     const int64_t row = place / across * height, column = place % across * width;
     const Product product{{x + matrix * rows * terms, rows, terms, lhs_terms_last},

@@ -1,6 +1,7 @@
 // Work that several threads of a pool take piece by piece.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -21,21 +22,27 @@ class SharedWork {
   void take() {
     int64_t done = 0;
     for (int64_t i; (i = next_.fetch_add(1)) < pieces_; done++) piece_(i);
-    if (done == 0) return;
+    if (done == 0 || done_.fetch_add(done) + done < pieces_) return;
     const std::lock_guard<std::mutex> guard(mutex_);
-    if ((done_ += done) == pieces_) all_done_.notify_all();
+    all_done_.notify_all();
   }
 
+  // Looks often before it sleeps: a piece takes less time than waking up.
   void wait() {
+    for (int look = 0; look < kLooks; look++)
+      if (finished()) return;
     std::unique_lock<std::mutex> lock(mutex_);
-    all_done_.wait(lock, [this] { return done_ == pieces_; });
+    all_done_.wait(lock, [this] { return finished(); });
   }
 
  private:
+  static constexpr int kLooks = 1 << 16;
+
+  bool finished() const { return done_.load() == pieces_; }
+
   const int64_t pieces_;
   const std::function<void(int64_t)> piece_;
-  std::atomic<int64_t> next_{0};
-  int64_t done_ = 0;
+  std::atomic<int64_t> next_{0}, done_{0};
   std::mutex mutex_;
   std::condition_variable all_done_;
 };

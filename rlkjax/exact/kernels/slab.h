@@ -12,7 +12,7 @@
 
 namespace rlkjax {
 
-constexpr int64_t kSlabRows = 96, kSlabColumns = 256;
+constexpr int64_t kSlabRows = 128, kSlabColumns = 256;
 constexpr int64_t kPanel = 24;  // columns of the widest tile
 constexpr int64_t kAligned = 8;  // numbers in a cache line
 
@@ -49,22 +49,23 @@ struct Scratch {
   }
 };
 
-template <int W, int MR, int NV>
-INLINE void tiles(const PackedRows<W, MR>& rows, int64_t terms, const Scratch& scratch, bool whole,
-                  int64_t first, const Part& part) {
-  for (int64_t row = 0; row < part.rows; row += MR) {
-    const Tile<W, MR, NV> tile(rows.at(row), scratch.panel, terms);
-    if (whole)
-      tile.put_into(part.at(row, 0, MR, NV * W));
-    else
-      tile.add_to(scratch.words.at(row, first));
-  }
-}
+// A block of the terms of a product.
+struct Block {
+  int64_t term, terms;
+  bool first, last;
+};
 
-INLINE void clear(const Words& words, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; i++) {
-    std::fill_n(words.at(i, 0).high, columns, 0.0);
-    std::fill_n(words.at(i, 0).low, columns, 0.0);
+template <int W, int MR, int NV>
+INLINE void tiles(const PackedRows<W, MR>& rows, const double* panel, const Block& block,
+                  const Words& words, const Part& part) {
+  for (int64_t row = 0; row < part.rows; row += MR) {
+    Tile<W, MR, NV> tile(rows.at(row), panel, block.terms);
+    if (!block.last) {
+      tile.add_to(words.at(row, 0), block.first);
+      continue;
+    }
+    if (!block.first) tile.finish(words.at(row, 0));
+    tile.put_into(part.at(row, 0, MR, NV * W));
   }
 }
 
@@ -73,38 +74,40 @@ template <int W, int MR>
 INLINE void multiply(const Product& product, const Slab& slab) {
   const Side &left = product.left, &right = product.right;
   const Scratch scratch;
-  units<W>(left, slab.row, slab.rows, scratch.peaks, scratch.per_row_unit, scratch.row_unit);
-  units<W>(right, slab.column, slab.columns, scratch.peaks, scratch.per_column_unit,
-        scratch.column_unit);
+  const Exponents row_range = units<W>(left, slab.row, slab.rows, scratch.peaks,
+                                       scratch.per_row_unit, scratch.row_unit);
+  const Exponents column_range = units<W>(right, slab.column, slab.columns, scratch.peaks,
+                                          scratch.per_column_unit, scratch.column_unit);
   const Part part{product.result + slab.row * right.rows + slab.column,
                   right.rows,
                   slab.rows,
                   slab.columns,
                   scratch.row_unit,
                   scratch.column_unit,
-                  ordinary(scratch.row_unit, slab.rows, scratch.column_unit, slab.columns)};
-  const bool whole = left.terms <= kBlock;
+                  ordinary(row_range, column_range)};
   const int64_t vectors = (slab.columns + W - 1) / W;
-  if (!whole) clear(scratch.words, (slab.rows + MR - 1) / MR * MR, vectors * W);
   for (int64_t term = 0; term < left.terms; term += kBlock) {
-    const int64_t terms = std::min(kBlock, left.terms - term);
-    const PackedRows<W, MR> rows({left, slab.row, slab.rows, term, terms}, scratch.per_row_unit,
-                              scratch.left);
+    const Block block{term, std::min(kBlock, left.terms - term), term == 0,
+                      term + kBlock >= left.terms};
+    const PackedRows<W, MR> rows(
+        {left, slab.row, slab.rows, term, block.terms, tiny(row_range)}, scratch.per_row_unit,
+        scratch.left);
     for (int64_t vector = 0, taken; vector < vectors; vector += taken) {
       taken = vectors - vector == 4 ? 2 : std::min<int64_t>(3, vectors - vector);
       const int64_t first = vector * W, count = std::min(taken * W, slab.columns - first);
-      pack_columns<W>({right, slab.column + first, count, term, terms}, taken * W,
-                   scratch.per_column_unit + first, scratch.panel_rows, scratch.panel);
+      pack_columns<W>({right, slab.column + first, count, term, block.terms, tiny(column_range)},
+                      taken * W, scratch.per_column_unit + first, scratch.panel_rows,
+                      scratch.panel);
+      const Words words = scratch.words.at(0, first);
       const Part panel = part.at(0, first, slab.rows, count);
       if (taken == 3)
-        tiles<W, MR, 3>(rows, terms, scratch, whole, first, panel);
+        tiles<W, MR, 3>(rows, scratch.panel, block, words, panel);
       else if (taken == 2)
-        tiles<W, MR, 2>(rows, terms, scratch, whole, first, panel);
+        tiles<W, MR, 2>(rows, scratch.panel, block, words, panel);
       else
-        tiles<W, MR, 1>(rows, terms, scratch, whole, first, panel);
+        tiles<W, MR, 1>(rows, scratch.panel, block, words, panel);
     }
   }
-  if (!whole) put_words<W>(scratch.words, part);
 }
 
 }  // namespace rlkjax

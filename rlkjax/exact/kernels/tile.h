@@ -51,6 +51,24 @@ struct Part {
   }
 };
 
+// high + low as one number whose last bit is set if anything is below it, so that one rounding to
+// float32 sees it. Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums"
+// (2008), section 2. Of an infinity or NaN, which only `high` follows, `high`.
+template <int W>
+INLINE typename Vectors<W>::Double to_odd(typename Vectors<W>::Double high,
+                                          typename Vectors<W>::Double low) {
+  typedef typename Vectors<W>::Double Double;
+  typedef typename Vectors<W>::Integer Integer;
+  const Double sum = high + low, part = sum - high;
+  const Double lost = (high - (sum - part)) + (low - part);
+  const Integer bits = (Integer)sum;
+  const Integer inward = (Integer)(lost > 0.0) ^ (Integer)(sum > 0.0);  // all ones if true
+  const Integer step = (inward & -2) + 1;                               // 1, or -1 if inward
+  const Integer counts = (Integer)(lost != 0.0) & ((bits & 1) - 1);
+  const Double odd = (Double)(bits + (step & counts));
+  return high - high == 0.0 ? odd : high;
+}
+
 template <int W, int MR, int NV>
 struct Tile {
   typedef typename Vectors<W>::Double Double;
@@ -73,18 +91,6 @@ struct Tile {
     }
   }
 
-  INLINE void add_to(const Words& words) const {
-    for (int i = 0; i < MR; i++) {
-      for (int j = 0; j < NV; j++) {
-        double* high = words.high + i * words.stride + j * W;
-        double* low = words.low + i * words.stride + j * W;
-        const Double most = (sum[i][j] + kSplit) - kSplit;
-        store<Double>(high, load<Double>(high) + most);
-        store<Double>(low, load<Double>(low) + (sum[i][j] - most));
-      }
-    }
-  }
-
   INLINE void put_into(const Part& part) const {
     Double unit[NV];
     for (int j = 0; j < NV; j++) unit[j] = load<Double>(part.column_unit + j * W);
@@ -95,37 +101,29 @@ struct Tile {
                part.columns - j * W);
     }
   }
-};
 
-// high + low as one number whose last bit is set if anything is below it, so that one rounding to
-// float32 sees it. Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums"
-// (2008), section 2. Of an infinity or NaN, which only `high` follows, `high`.
-template <int W>
-INLINE typename Vectors<W>::Double to_odd(typename Vectors<W>::Double high,
-                                          typename Vectors<W>::Double low) {
-  typedef typename Vectors<W>::Double Double;
-  typedef typename Vectors<W>::Integer Integer;
-  const Double sum = high + low, part = sum - high;
-  const Double lost = (high - (sum - part)) + (low - part);
-  const Integer bits = (Integer)sum;
-  const Integer inward = (Integer)(lost > 0.0) ^ (Integer)(sum > 0.0);  // all ones if true
-  const Integer step = (inward & -2) + 1;                               // 1, or -1 if inward
-  const Integer counts = (Integer)(lost != 0.0) & ((bits & 1) - 1);
-  const Double odd = (Double)(bits + (step & counts));
-  return high - high == 0.0 ? odd : high;
-}
-
-template <int W>
-INLINE void put_words(const Words& words, const Part& part) {
-  typedef typename Vectors<W>::Double Double;
-  for (int64_t i = 0; i < part.rows; i++) {
-    for (int64_t j = 0; j < part.columns; j += W) {
-      const Words here = words.at(i, j);
-      const Double whole = to_odd<W>(load<Double>(here.high), load<Double>(here.low));
-      const Double unit = load<Double>(part.column_unit + j) * part.row_unit[i];
-      put<W>(whole * unit, part.ordinary, part.data + i * part.stride + j, part.columns - j);
+  // The sums of one more block, after those that `words` holds: none yet if it is the first one.
+  INLINE void add_to(const Words& words, bool first) const {
+    for (int i = 0; i < MR; i++) {
+      for (int j = 0; j < NV; j++) {
+        const Words here = words.at(i, j * W);
+        const Double most = (sum[i][j] + kSplit) - kSplit, rest = sum[i][j] - most;
+        store<Double>(here.high, first ? most : load<Double>(here.high) + most);
+        store<Double>(here.low, first ? rest : load<Double>(here.low) + rest);
+      }
     }
   }
-}
+
+  // These sums become those of all blocks, this one being the last.
+  INLINE void finish(const Words& words) {
+    for (int i = 0; i < MR; i++) {
+      for (int j = 0; j < NV; j++) {
+        const Words here = words.at(i, j * W);
+        const Double most = (sum[i][j] + kSplit) - kSplit, rest = sum[i][j] - most;
+        sum[i][j] = to_odd<W>(load<Double>(here.high) + most, load<Double>(here.low) + rest);
+      }
+    }
+  }
+};
 
 }  // namespace rlkjax

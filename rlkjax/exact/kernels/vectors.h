@@ -28,13 +28,13 @@ INLINE void store(void* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// The first `count` numbers of a vector, zeros after them.
+// A vector, of which nothing lies at `end` or beyond: zeros there.
 template <typename T, typename Number>
-INLINE T load_some(const Number* from, int64_t count) {
+INLINE T load_before(const Number* end, const Number* from) {
   constexpr int64_t kAll = sizeof(T) / sizeof(Number);
-  if (count >= kAll) return load<T>(from);
+  if (end - from >= kAll) return load<T>(from);
   T value = T{};
-  std::memcpy(&value, from, sizeof(Number) * count);
+  if (end > from) std::memcpy(&value, from, sizeof(Number) * (end - from));
   return value;
 }
 

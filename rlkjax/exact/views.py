@@ -1,0 +1,52 @@
+"""What is known of values: a product reads its operands where they lie, and is a result as it is."""
+
+from typing import NamedTuple
+
+import jax
+
+Array = jax.Array
+
+
+class View(NamedTuple):
+    """A value as another one, transposed.
+
+    Attributes:
+      source: float32; its subnormal numbers stand for zeros.
+      order: axis of the source that each axis of the value is.
+    """
+
+    source: Array
+    order: tuple[int, ...]
+
+
+class Views:
+    """The views that are known of the values of one trace."""
+
+    def __init__(self) -> None:
+        """Knows none."""
+        self._found: dict[int, tuple[Array, View]] = {}
+        self._finished: dict[int, Array] = {}
+
+    def finished(self, x: Array) -> Array:
+        """x, whose every NaN has the one bit pattern of results."""
+        self._finished[id(x)] = x
+        return x
+
+    def is_finished(self, x: Array) -> bool:
+        """Whether x is known to be a result as it is."""
+        return id(x) in self._finished
+
+    def flushed(self, x: Array, source: Array) -> Array:
+        """x, which is the source without its subnormal numbers."""
+        self._found[id(x)] = x, View(source, tuple(range(x.ndim)))
+        return x
+
+    def transposed(self, x: Array, before: Array, permutation: tuple[int, ...]) -> Array:
+        """x, which was another value before it was transposed."""
+        view = self.of(before)
+        self._found[id(x)] = x, View(view.source, tuple(view.order[a] for a in permutation))
+        return x
+
+    def of(self, x: Array) -> View:
+        """The view of a value: of itself, if no other is known."""
+        return self._found.get(id(x), (x, View(x, tuple(range(x.ndim)))))[1]
