@@ -23,7 +23,8 @@ from rlkjax.exact.views import View, Views
 
 Array = jax.Array
 
-LEAST = 2**12
+LEAST = 128
+LEAST_TERMS = 16
 LANES = 8
 product_p = Primitive("exact_product")
 
@@ -78,8 +79,12 @@ def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
     terms, matrices = (math.prod(lhs.shape[a] for a in axes) for axes in (contract, batch))
     if 0 in (*lhs.shape, *rhs.shape) or any(getattr(x.aval, "vma", ()) for x in (lhs, rhs)):
         return False
-    size = lhs.size * rhs.size // (matrices * terms * terms)
-    return size * terms >= LEAST * matrices and not few_products(lhs, rhs, dims[0], size)
+    rows, columns = (x.size // (matrices * terms) for x in (lhs, rhs))
+    if few_products(lhs, rhs, dims[0], matrices * rows * columns):
+        return False
+    if min(rows, columns) == 1:
+        return terms >= LEAST_TERMS
+    return rows * columns * terms >= LEAST
 
 
 def portable(lhs: Array, rhs: Array, *opaque: Array, dims: Dims) -> Array:

@@ -54,16 +54,14 @@ INLINE int32_t largest(typename Vectors<W>::Bits bits) {
 }
 
 // Bits of the largest magnitude in a row whose terms lie side by side. Integers order like
-// magnitudes, NaN last.
+// magnitudes, NaN last. The last vector overlaps the one before it.
 template <int W>
 INLINE int32_t peak(const float* x, int64_t terms) {
   typedef typename Vectors<W>::Bits Bits;
-  Bits most = Bits{} + kLowest;
-  for (int64_t k = 0; k < terms; k += W) {
-    const int64_t at = start_of<W>(k, terms);
-    most = larger<Bits>(most, load_before<Bits>(x + terms, x + at) & kMagnitude);
-  }
-  return largest<W>(most);
+  const auto sizes = [=](int64_t k) { return load_before<Bits>(x + terms, x + k) & kMagnitude; };
+  Bits most = sizes(std::max<int64_t>(terms - W, 0));
+  for (int64_t k = 0; k + W < terms; k += W) most = larger<Bits>(most, sizes(k));
+  return std::max(largest<W>(most), kLowest);
 }
 
 // The same for V * W rows that lie side by side, term by term; only `count` of them are meant.
@@ -92,7 +90,8 @@ INLINE Exponents units(const Side& side, int64_t row, int64_t count, int32_t* pe
   constexpr int V = 4;
   int64_t i = 0;
   if (side.terms_last)
-    for (; i < count; i++) peaks[i] = peak<W>(side.at(row + i, 0), side.terms);
+    for (; i < count; i++) peaks[i] = side.terms < 2 * W ? peak<W>(side.at(row + i, 0), side.terms)
+                                    : peak<2 * W>(side.at(row + i, 0), side.terms);
   for (; count - i >= V * W; i += V * W) peaks_across<W, V>(side, row + i, V * W, peaks + i);
   for (; i < count; i += W) peaks_across<W, 1>(side, row + i, count - i, peaks + i);
   Exponents found{128, -126};

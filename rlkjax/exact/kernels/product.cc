@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "shared_work.h"
 #include "slab.h"
@@ -14,16 +15,31 @@ namespace ffi = xla::ffi;
 
 namespace rlkjax {
 
-using Multiply = void (*)(const Product&, const Slab&);
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f,avx512dq,avx512vl,fma"))) void multiply_8(const Product& product,
-                                                                         const Slab& slab) {
-  multiply<8, 8>(product, slab);
+// The slab of some products that lie one after the other, the first of which is given.
+template <int W, int MR>
+INLINE void multiply_some(const Product& first, int64_t matrices, const Slab& slab) {
+  const Scratch scratch;
+  for (int64_t matrix = 0; matrix < matrices; matrix++) {
+    const Product product = product_at(first, matrix);
+    if (first.left.rows == 1)
+      multiply<W, 1>(product, slab, scratch);
+    else
+      multiply<W, MR>(product, slab, scratch);
+  }
 }
 
-__attribute__((target("avx2,fma"))) void multiply_4(const Product& product, const Slab& slab) {
-  multiply<4, 4>(product, slab);
+using Multiply = void (*)(const Product&, int64_t, const Slab&);
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512dq,avx512vl,fma"))) void multiply_8(const Product& first,
+                                                                         int64_t matrices,
+                                                                         const Slab& slab) {
+  multiply_some<8, 8>(first, matrices, slab);
+}
+
+__attribute__((target("avx2,fma"))) void multiply_4(const Product& first, int64_t matrices,
+                                                    const Slab& slab) {
+  multiply_some<4, 4>(first, matrices, slab);
 }
 
 bool has_8() {
@@ -34,7 +50,9 @@ bool has_8() {
 bool has_4() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 
-void multiply_2(const Product& product, const Slab& slab) { multiply<2, 4>(product, slab); }
+void multiply_2(const Product& first, int64_t matrices, const Slab& slab) {
+  multiply_some<2, 4>(first, matrices, slab);
+}
 
 // The widest that this processor has, of at most `lanes` numbers in a vector.
 Multiply choose(int64_t lanes) {
@@ -45,45 +63,57 @@ Multiply choose(int64_t lanes) {
   return multiply_2;
 }
 
-constexpr int64_t kAlone = 1 << 18;  // products of numbers that one thread does as fast as several
+constexpr int64_t kPacking = 8;       // putting a number on its grid takes as long as 8 products
+constexpr int64_t kAlone = 1 << 18;  // work that one thread does as fast as several
+constexpr int64_t kPiece = 1 << 16;  // work beside which taking a piece costs nothing
 
-struct Shape {
-  int64_t rows, columns;
-};
-
-// Of a slab: so that there are two or more for each thread, but none so thin that putting numbers
-// on their grid outweighs multiplying them. Rows are cut first, as they are packed once.
-Shape slab_shape(int64_t batch, const Shape& whole, int64_t threads) {
+// Rows and columns of a slab: so that there are two or more for each thread, but none so thin that
+// putting numbers on their grid outweighs multiplying them. Rows are cut first, as they are packed
+// once. Columns for one row are read twice, from the cache.
+Slab largest_slab(const Product& product, int64_t batch, int64_t threads) {
+  const Side &left = product.left, &right = product.right;
   const auto share = [](int64_t size, int64_t parts, int64_t least) {
     return std::max(least, ((size + parts - 1) / parts + 7) / 8 * 8);
   };
-  const int64_t rows = std::min(kSlabRows, share(batch * whole.rows, 2 * threads, 32));
-  const int64_t pieces = batch * ((whole.rows + rows - 1) / rows);
-  const int64_t columns = share(whole.columns, (2 * threads + pieces - 1) / pieces, 32);
-  return {rows, std::min(kSlabColumns, columns)};
+  const int64_t rows = std::min(kSlabRows, share(batch * left.rows, 2 * threads, 32));
+  const int64_t pieces = batch * ((left.rows + rows - 1) / rows);
+  int64_t columns = share(right.rows, (2 * threads + pieces - 1) / pieces, 32);
+  if (left.rows == 1) columns = std::min(columns, std::max<int64_t>(32, (1 << 16) / right.terms));
+  return {0, rows, 0, std::min(kSlabColumns, columns)};
+}
+
+// One row, if any, is the left one: in memory the result lies alike.
+Product turned(Product product) {
+  if (product.right.rows == 1) std::swap(product.left, product.right);
+  for (Side* side : {&product.left, &product.right}) side->terms_last |= side->rows == 1;
+  return product;
 }
 
 ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Buffer<ffi::F32> rhs,
                         ffi::ResultBuffer<ffi::F32> result, bool lhs_terms_last,
                         bool rhs_terms_last, int64_t lanes) {
-  const auto left = lhs.dimensions(), right = rhs.dimensions();
-  const int64_t batch = left[0], terms = left[lhs_terms_last ? 2 : 1];
-  const int64_t rows = left[lhs_terms_last ? 1 : 2], columns = right[rhs_terms_last ? 1 : 2];
-  const bool alone = batch * rows * columns * terms < kAlone;
-  const int64_t threads = alone ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const auto [height, width] = slab_shape(batch, {rows, columns}, threads);
-  const int64_t down = (rows + height - 1) / height, across = (columns + width - 1) / width;
-  const float *x = lhs.typed_data(), *y = rhs.typed_data();
-  float* out = result->typed_data();
+  const auto side = [](const ffi::Buffer<ffi::F32>& x, bool terms_last) {
+    const auto sizes = x.dimensions();
+    return Side{x.typed_data(), sizes[terms_last ? 1 : 2], sizes[terms_last ? 2 : 1], terms_last};
+  };
+  const Product first =
+      turned({side(lhs, lhs_terms_last), side(rhs, rhs_terms_last), result->typed_data()});
+  const int64_t batch = lhs.dimensions()[0], terms = first.left.terms;
+  const int64_t rows = first.left.rows, columns = first.right.rows;
+  const int64_t work = terms * (rows * columns + kPacking * (rows + columns));
+  const int64_t threads = batch * work < kAlone ? 1 : std::max<int64_t>(1, pool.num_threads());
+  const Slab most = largest_slab(first, batch, threads);
+  const int64_t down = (rows + most.rows - 1) / most.rows;
+  const int64_t across = (columns + most.columns - 1) / most.columns;
+  const int64_t together = std::max<int64_t>(1, down * across == 1 ? kPiece / work : 1);
+  const int64_t pieces = (batch + together - 1) / together * down * across;
   const Multiply multiply = choose(lanes);
-  in_parallel(pool, threads, batch * down * across, [=, height = height, width = width](int64_t piece) {
-    const int64_t matrix = piece / (down * across), place = piece % (down * across);
-    const int64_t row = place / across * height, column = place % across * width;
-    const Product product{{x + matrix * rows * terms, rows, terms, lhs_terms_last},
-                          {y + matrix * columns * terms, columns, terms, rhs_terms_last},
-                          out + matrix * rows * columns};
-    multiply(product,
-             {row, std::min(height, rows - row), column, std::min(width, columns - column)});
+  in_parallel(pool, threads, pieces, [=](int64_t piece) {
+    const int64_t matrix = piece / (down * across) * together, place = piece % (down * across);
+    const int64_t row = place / across * most.rows, column = place % across * most.columns;
+    multiply(product_at(first, matrix), std::min(together, batch - matrix),
+             {row, std::min(most.rows, rows - row), column,
+              std::min(most.columns, columns - column)});
   });
   return ffi::Error::Success();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dots.h"
 #include "grid.h"
 #include "pack.h"
 #include "tile.h"
@@ -25,6 +26,14 @@ struct Product {
 struct Slab {
   int64_t row, rows, column, columns;
 };
+
+// Product number `matrix` of those that lie one after the other.
+INLINE Product product_at(Product first, int64_t matrix) {
+  first.left.data += matrix * first.left.rows * first.left.terms;
+  first.right.data += matrix * first.right.rows * first.right.terms;
+  first.result += matrix * first.left.rows * first.right.rows;
+  return first;
+}
 
 // What a thread needs for a slab, kept for its next one.
 struct Scratch {
@@ -55,25 +64,38 @@ struct Block {
   bool first, last;
 };
 
+template <typename Tile>
+INLINE void settle(Tile tile, const Block& block, const Words& words, const Part& part) {
+  if (!block.last) return tile.add_to(words, block.first);
+  if (!block.first) tile.finish(words);
+  tile.put_into(part);
+}
+
 template <int W, int MR, int NV>
 INLINE void tiles(const PackedRows<W, MR>& rows, const double* panel, const Block& block,
                   const Words& words, const Part& part) {
-  for (int64_t row = 0; row < part.rows; row += MR) {
-    Tile<W, MR, NV> tile(rows.at(row), panel, block.terms);
-    if (!block.last) {
-      tile.add_to(words.at(row, 0), block.first);
-      continue;
-    }
-    if (!block.first) tile.finish(words.at(row, 0));
-    tile.put_into(part.at(row, 0, MR, NV * W));
+  for (int64_t row = 0; row < part.rows; row += MR)
+    settle(products<W, MR, NV>(rows.at(row), panel, block.terms), block, words.at(row, 0),
+           part.at(row, 0, MR, NV * W));
+}
+
+// The same for one row, whose packed numbers are `row`, and columns whose terms lie side by side.
+template <int W>
+INLINE void tiles_of_dots(double* row, const Piece& columns, const double* per_unit,
+                          const Block& block, const Words& words, const Part& part) {
+  std::fill_n(row + block.terms, W, 0.0);
+  for (int64_t first = 0; first < columns.count; first += W) {
+    const Piece some{columns.side, columns.row + first, columns.count - first, block.term,
+                     block.terms, columns.tiny};
+    settle(dots<W>(row, some, per_unit + first), block, words.at(0, first),
+           part.at(0, first, 1, W));
   }
 }
 
-// W: numbers in a vector; MR and 3 * W: rows and columns of the largest tile.
+// W: numbers in a vector; MR and 3 * W: rows and columns of the largest tile. MR is 1 for one row.
 template <int W, int MR>
-INLINE void multiply(const Product& product, const Slab& slab) {
+INLINE void multiply(const Product& product, const Slab& slab, const Scratch& scratch) {
   const Side &left = product.left, &right = product.right;
-  const Scratch scratch;
   const Exponents row_range = units<W>(left, slab.row, slab.rows, scratch.peaks,
                                        scratch.per_row_unit, scratch.row_unit);
   const Exponents column_range = units<W>(right, slab.column, slab.columns, scratch.peaks,
@@ -92,6 +114,11 @@ INLINE void multiply(const Product& product, const Slab& slab) {
     const PackedRows<W, MR> rows(
         {left, slab.row, slab.rows, term, block.terms, tiny(row_range)}, scratch.per_row_unit,
         scratch.left);
+    if (MR == 1 && right.terms_last) {
+      const Piece columns{right, slab.column, slab.columns, term, block.terms, tiny(column_range)};
+      tiles_of_dots<W>(scratch.left, columns, scratch.per_column_unit, block, scratch.words, part);
+      continue;
+    }
     for (int64_t vector = 0, taken; vector < vectors; vector += taken) {
       taken = vectors - vector == 4 ? 2 : std::min<int64_t>(3, vectors - vector);
       const int64_t first = vector * W, count = std::min(taken * W, slab.columns - first);

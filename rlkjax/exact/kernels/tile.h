@@ -69,27 +69,11 @@ INLINE typename Vectors<W>::Double to_odd(typename Vectors<W>::Double high,
   return high - high == 0.0 ? odd : high;
 }
 
+// The sums of a tile, in registers.
 template <int W, int MR, int NV>
 struct Tile {
   typedef typename Vectors<W>::Double Double;
   Double sum[MR][NV];
-
-  // columns: term by term, NV * W numbers each.
-  INLINE Tile(const Rows& rows, const double* columns, int64_t terms) {
-    for (int i = 0; i < MR; i++)
-      for (int j = 0; j < NV; j++) sum[i][j] = Double{};
-    for (int64_t k = 0; k < terms; k++) {
-      Double column[NV];
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; j++) column[j] = load<Double>(columns + (k * NV + j) * W);
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++) {
-        const double x = rows.data[i * rows.row + k * rows.term];
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) sum[i][j] += column[j] * x;
-      }
-    }
-  }
 
   INLINE void put_into(const Part& part) const {
     Double unit[NV];
@@ -125,5 +109,24 @@ struct Tile {
     }
   }
 };
+
+// columns: term by term, NV * W numbers each.
+template <int W, int MR, int NV>
+INLINE Tile<W, MR, NV> products(const Rows& rows, const double* columns, int64_t terms) {
+  typedef typename Vectors<W>::Double Double;
+  Tile<W, MR, NV> tile{};
+  for (int64_t k = 0; k < terms; k++) {
+    Double column[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; j++) column[j] = load<Double>(columns + (k * NV + j) * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++) {
+      const double x = rows.data[i * rows.row + k * rows.term];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; j++) tile.sum[i][j] += column[j] * x;
+    }
+  }
+  return tile;
+}
 
 }  // namespace rlkjax
