@@ -48,7 +48,7 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
     left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
     right, *right_axes = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
     contract, batch = zip(left_axes, right_axes, strict=True)
-    return views.finished(product_p.bind(left, right, *opaque, dims=(contract, batch)))
+    return views.finished(product_p.bind(left, right, *opaque, dimension_numbers=(contract, batch)))
 
 
 def where_it_lies(
@@ -87,27 +87,29 @@ def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
     return rows * columns * terms >= LEAST
 
 
-def portable(lhs: Array, rhs: Array, *opaque: Array, dims: Dims) -> Array:
+def portable(lhs: Array, rhs: Array, *opaque: Array, dimension_numbers: Dims) -> Array:
     """The product in operations of XLA."""
     scalars = Opaque(*opaque)
     with jax.enable_x64(True):
         operands = flushed(lhs, scalars), flushed(rhs, scalars)
-        return one_nan(order_free_dot(*operands, dims, scalars))
+        return one_nan(order_free_dot(*operands, dimension_numbers, scalars))
 
 
-def by_kernel(lhs: Array, rhs: Array, *_: Array, dims: Dims, lanes: int = LANES) -> Array:
+def by_kernel(
+    lhs: Array, rhs: Array, *_: Array, dimension_numbers: Dims, lanes: int = LANES
+) -> Array:
     """The product by the kernel.
 
     Args:
       lhs: float32.
       rhs: float32.
-      dims: dimension numbers of `lax.dot_general`.
+      dimension_numbers: of `lax.dot_general`.
       lanes: the most numbers in a vector; the processor may have fewer.
 
     Returns:
       float32 of the shape that `lax.dot_general` gives.
     """
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     left, left_last = as_matrices(lhs, lhs_contract, lhs_batch)
     right, right_last = as_matrices(rhs, rhs_contract, rhs_batch)
     shape = (left.shape[0], left.shape[2 - left_last], right.shape[2 - right_last])
@@ -118,7 +120,7 @@ def by_kernel(lhs: Array, rhs: Array, *_: Array, dims: Dims, lanes: int = LANES)
         rhs_terms_last=right_last,
         lanes=np.int64(lanes),
     )
-    return lax.reshape(result, product_shape(lhs, rhs, dims))
+    return lax.reshape(result, product_shape(lhs, rhs, dimension_numbers))
 
 
 def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tuple[Array, bool]:
@@ -140,20 +142,22 @@ def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tupl
 
 
 @product_p.def_abstract_eval
-def _(lhs: Any, rhs: Any, *_: Any, dims: Dims) -> Any:
-    return lhs.update(shape=product_shape(lhs, rhs, dims), weak_type=False)
+def _(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> Any:
+    return lhs.update(shape=product_shape(lhs, rhs, dimension_numbers), weak_type=False)
 
 
-def lower_on_cpu(ctx: mlir.LoweringRuleContext, *args: Any, dims: Dims) -> Sequence[Any]:
+def lower_on_cpu(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Sequence[Any]:
     """The kernel, but for export: only XLA's own operations are kept for other versions."""
     exported = ctx.module_context.lowering_parameters.for_export
     rule = mlir.lower_fun(portable if exported else by_kernel, multiple_results=False)
-    return rule(ctx, *args, dims=dims)
+    return rule(ctx, *args, **params)
 
 
-def batch_rule(args: Sequence[Array], axes: Sequence[Any], *, dims: Dims) -> tuple[Array, int]:
+def batch_rule(
+    args: Sequence[Array], axes: Sequence[Any], *, dimension_numbers: Dims
+) -> tuple[Array, int]:
     """A mapped axis is one more batch axis if both operands have it, or else a free one."""
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     lhs, rhs, *opaque = args
     mapped = [axis is not None for axis in axes[:2]]
     if mapped[0]:
@@ -168,7 +172,7 @@ def batch_rule(args: Sequence[Array], axes: Sequence[Any], *, dims: Dims) -> tup
     elif mapped[1]:
         place = lhs.ndim - len(lhs_contract)
     dims = (lhs_contract, rhs_contract), (lhs_batch, rhs_batch)
-    return product_p.bind(lhs, rhs, *opaque, dims=dims), place
+    return product_p.bind(lhs, rhs, *opaque, dimension_numbers=dims), place
 
 
 def moved_up(axes: Sequence[int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What is known of values: a product reads its operands where they lie, and is a result as it is."""
+"""What is known of values: where operands of a product lie, and which results are finished."""
 
 from typing import NamedTuple
 
