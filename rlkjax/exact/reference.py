@@ -246,7 +246,8 @@ class Reference:
             kind = params["preferred_element_type"] or lhs.dtype
             product = np.matmul(left.astype(np.int64), np.swapaxes(right, 1, 2).astype(np.int64))
             return product.astype(kind).reshape(shape)
-        wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
         if self.grid == "contracted":
             power = np.maximum(exponent(magnitude(right, (1,))), -126)
             wide_right = np.ldexp(wide_right, -power)

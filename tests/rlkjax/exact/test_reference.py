@@ -13,6 +13,7 @@ from exact_programs import EMPTY, SHAPES, Node, blocks, inputs, program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rlkjax.exact import product
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
@@ -22,10 +23,17 @@ def bits(x) -> bytes:
     return np.asarray(x).tobytes()
 
 
-def check(block, arrays) -> None:
-    """Asserts equal bits, naming the first node that differs."""
+def check(block, arrays, least=product.LEAST) -> None:
+    """Asserts equal bits, naming the first node that differs.
+
+    Products of at least `least` terms, of whatever shape, go to the kernels where there are any.
+    """
     fn = program(block)
-    got, want = exact(fn)(*arrays), reference(fn)(*arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "LEAST", least)
+        patch.setattr(product, "LEAST_TERMS", least)
+        got = exact(fn)(*arrays)
+    want = reference(fn)(*arrays)
     for node, a, b in zip(block, got, want, strict=True):
         a, b = np.asarray(a), np.asarray(b)
         assert a.dtype == b.dtype and a.shape == b.shape, node
@@ -55,21 +63,22 @@ CASES = given(
     st.integers(0, 2**20),
     st.sampled_from(SHAPES + EMPTY),
     st.sampled_from([0.0, 0.1, 0.5]),
+    st.sampled_from([1, product.LEAST, 10**9]),
 )
 OPTIONS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @settings(max_examples=10, derandomize=True, **OPTIONS)
 @CASES
-def test_random_programs_equal_the_reference(block, seed, shape, edge_share):
-    check(block, inputs(seed, shape, edge_share))
+def test_random_programs_equal_the_reference(block, seed, shape, edge_share, least):
+    check(block, inputs(seed, shape, edge_share), least)
 
 
 @pytest.mark.slow
 @settings(max_examples=int(os.environ.get("EXACT_EXAMPLES", "300")), **OPTIONS)
 @CASES
-def test_many_random_programs_equal_the_reference(block, seed, shape, edge_share):
-    check(block, inputs(seed, shape, edge_share))
+def test_many_random_programs_equal_the_reference(block, seed, shape, edge_share, least):
+    check(block, inputs(seed, shape, edge_share), least)
 
 
 def test_random_keys_come_back_as_keys():

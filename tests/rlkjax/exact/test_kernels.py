@@ -1,0 +1,292 @@
+"""The kernels have the bits of the definition: those of XLA's program, and of the reference."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlkjax import kernels
+from rlkjax.errors import MachineError
+from rlkjax.exact import product
+from rlkjax.exact.kernels import library
+from rlkjax.exact.lower import opaque_scalars
+from rlkjax.exact.reference import reference
+from rlkjax.exact.transform import exact
+
+built = pytest.mark.skipif(
+    not library.loaded(), reason="no kernels: python -m rlkjax.kernels builds them"
+)
+MATRICES = (((1,), (0,)), ((), ()))
+EDGES = np.array(
+    [0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000]
+    + [0x7FC00000, 0xFFC12345, 0x7F800001, 0x3F800000, 0xBF800001],
+    np.uint32,
+).view(np.float32)
+
+
+def numbers(rng, shape, edges=0.0, spread=7.0) -> np.ndarray:
+    """Numbers of both signs over many binades, some of them edge values."""
+    found = rng.normal(size=shape) * np.exp(rng.normal(size=shape) * spread)
+    with np.errstate(over="ignore"):
+        found = found.astype(np.float32)
+    return np.where(rng.random(shape) < edges, rng.choice(EDGES, shape), found)
+
+
+def by_kernel(lhs, rhs, dims, lanes=product.LANES) -> np.ndarray:
+    """The product by the kernel."""
+    call = jax.jit(lambda a, b: product.by_kernel(a, b, dimension_numbers=dims, lanes=lanes))
+    return np.asarray(call(lhs, rhs))
+
+
+def by_xla(lhs, rhs, dims) -> np.ndarray:
+    """The product in XLA's operations."""
+
+    def call(a, b):
+        return product.portable(a, b, *opaque_scalars(), dimension_numbers=dims)
+
+    with jax.enable_x64(True):
+        return np.asarray(jax.jit(call)(lhs, rhs))
+
+
+def same(got, want) -> None:
+    """Asserts equal bits, naming the first element that differs."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    differ = np.argwhere(got.view(np.uint32) != want.view(np.uint32))
+    assert len(differ) == 0, (len(differ), differ[0], got[tuple(differ[0])], want[tuple(differ[0])])
+
+
+def any_product(rng):
+    """Operands and dimension numbers: some batch, contracted and free axes, in any order."""
+    counts = rng.integers(0, 3, 4)
+    sizes = [[int(n) for n in rng.choice([1, 2, 3, 7, 9, 17], count)] for count in counts]
+    batch, contract, *free = sizes
+    sides, axes = [], []
+    for own in free:
+        kinds = [("b", i) for i in range(len(batch))] + [("k", i) for i in range(len(contract))]
+        kinds += [("f", i) for i in range(len(own))]
+        order = [kinds[i] for i in rng.permutation(len(kinds))]
+        table = {"b": batch, "k": contract, "f": own}
+        sides.append(numbers(rng, [table[kind][i] for kind, i in order], rng.choice([0, 0.05])))
+        place = {key: axis for axis, key in enumerate(order)}
+        axes.append(
+            [
+                [place[kind, i] for i in range(n)]
+                for kind, n in zip("kb", counts[[1, 0]], strict=True)
+            ]
+        )
+    dims = tuple(tuple(tuple(side[which]) for side in axes) for which in (0, 1))
+    return (*sides, dims)
+
+
+@built
+@pytest.mark.parametrize("seed", range(8))
+def test_products_of_any_axes_equal_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        lhs, rhs, dims = any_product(rng)
+        want = by_xla(lhs, rhs, dims)
+        for lanes in (2, 4, 8):
+            same(by_kernel(lhs, rhs, dims, lanes), want)
+
+
+@built
+@pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 15, 17, 127, 128, 129, 255, 257, 400, 1030])
+@pytest.mark.parametrize("rows, columns", [(1, 1), (1, 33), (5, 1), (13, 50), (131, 29)])
+def test_products_of_any_size_equal_the_definition(rows, columns, terms):
+    rng = np.random.default_rng(rows + columns + terms)
+    lhs, rhs = numbers(rng, (rows, terms), 0.001), numbers(rng, (terms, columns), 0.001)
+    want = by_xla(lhs, rhs, MATRICES)
+    for left in (0, 1):
+        for right in (0, 1):
+            dims = ((1 - left,), (right,)), ((), ())
+            operands = (lhs.T if left else lhs), (rhs.T if right else rhs)
+            for lanes in (2, 4, 8):
+                same(by_kernel(*operands, dims, lanes), want)
+
+
+@built
+def test_a_product_of_more_terms_than_a_word_holds_equals_the_definition():
+    rng = np.random.default_rng(4)
+    lhs, rhs = numbers(rng, (3, 2**17 + 3)), numbers(rng, (2**17 + 3, 9))
+    same(by_kernel(lhs, rhs, MATRICES), by_xla(lhs, rhs, MATRICES))
+
+
+@built
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_the_reference_agrees(lanes):
+    rng = np.random.default_rng(7)
+    lhs, rhs = numbers(rng, (3, 9, 140), 0.01, 20.0), numbers(rng, (3, 140, 6), 0.01, 20.0)
+    dims = ((2,), (1,)), ((0,), (0,))
+    same(by_kernel(lhs, rhs, dims, lanes), reference(jnp.matmul)(lhs, rhs))
+
+
+@built
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("columns", [2, 17])
+def test_results_below_the_normal_range(lanes, columns):
+    # 2^-126 - 2^-151 lies half way between the last number below 2^-126 and 2^-126, which is even:
+    # kept. 2^-126 - 2^-150 is a number of 24 bits below 2^-126: zero, and +0 whatever its sign.
+    def one(left, right):
+        rhs = np.repeat(np.float32(right)[:, None], columns, 1)
+        rows = np.float32([left, np.negative(left)])
+        return by_kernel(rows, rhs, MATRICES, lanes)[:, 0].view(np.uint32)
+
+    kept = one([2.0**-63, -(2.0**-75)], [2.0**-63, 2.0**-76])
+    assert list(kept) == [0x00800000, 0x80800000]
+    gone = one([2.0**-63, -(2.0**-75)], [2.0**-63, 2.0**-75])
+    assert list(gone) == [0, 0]
+    assert list(one([1.0, 0.0], [0.0, 5.0])) == [0, 0]
+    assert list(one([2.0**-126, 0.0], [2.0**127, 1.0])) == [0x40000000, 0xC0000000]
+    assert list(one([2.0**100, 2.0**100], [2.0**100, 0.0])) == [0x7F800000, 0xFF800000]
+
+
+@built
+def test_subnormal_operands_count_as_zeros():
+    lhs = np.full((2, 3), 2.0**-127, np.float32)
+    rhs = np.full((3, 20), 2.0**126, np.float32)
+    assert by_kernel(lhs, rhs, MATRICES).tobytes() == bytes(160)
+
+
+@built
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (1, 2), (2, None), (None, 1)])
+def test_mapped_products_are_the_products(axes):
+    rng = np.random.default_rng(11)
+    lhs, rhs = numbers(rng, (4, 5, 20)), numbers(rng, (20, 9))
+    left = lhs if axes[0] is None else np.moveaxis(np.stack([lhs, -lhs, lhs * 3]), 0, axes[0])
+    right = rhs if axes[1] is None else np.stack([rhs, rhs * 7, -rhs], axes[1])
+    dims = ((2,), (0,)), ((), ())
+
+    def call(a, b):
+        return product.product_p.bind(a, b, *opaque_scalars(), dimension_numbers=dims)
+
+    with jax.enable_x64(True):
+        got = np.asarray(jax.jit(jax.vmap(call, in_axes=axes))(left, right))
+    for i in range(3):
+        a = lhs if axes[0] is None else np.take(left, i, axes[0])
+        b = rhs if axes[1] is None else np.take(right, i, axes[1])
+        same(got[i], by_xla(a, b, dims))
+
+
+@built
+def test_an_operand_is_read_where_it_lies():
+    program = jax.jit(exact(lambda x, y: x.T @ y))
+    text = program.lower(jnp.ones((40, 8)), jnp.ones((40, 16))).compile().as_text()
+    assert "rlkjax_product" in text and "transpose(" not in text and "fusion" not in text
+    rng = np.random.default_rng(3)
+    cube, other = numbers(rng, (3, 8, 20), 0.05), numbers(rng, (20, 30), 0.05)
+    for fn in (
+        lambda a, b: jnp.einsum("abk,kc->bac", a, b),
+        lambda a, b: jnp.transpose(a, (1, 0, 2)) @ b,
+        lambda a, b: b.T @ jnp.transpose(a, (2, 1, 0)).reshape(20, -1),
+    ):
+        same(exact(fn)(cube, other), reference(fn)(cube, other))
+
+
+@built
+def test_an_exported_product_needs_no_kernel():
+    rng = np.random.default_rng(5)
+    lhs, rhs = numbers(rng, (40, 30), 0.02), numbers(rng, (30, 20), 0.02)
+    assert "rlkjax_product" in jax.jit(exact(jnp.matmul)).lower(lhs, rhs).as_text()
+    exported = jax.export.export(jax.jit(exact(jnp.matmul)), platforms=["cpu"])(lhs, rhs)
+    assert "rlkjax_product" not in exported.mlir_module()
+    same(exported.call(lhs, rhs), exact(jnp.matmul)(lhs, rhs))
+
+
+@built
+def test_products_of_several_threads_do_not_meet():
+    rng = np.random.default_rng(6)
+    pairs = [(numbers(rng, (300, 200)), numbers(rng, (200, 100))) for _ in range(4)]
+    call = jax.jit(lambda a, b: product.by_kernel(a, b, dimension_numbers=MATRICES))
+    want = [by_xla(a, b, MATRICES) for a, b in pairs]
+    wrong = []
+
+    def work(number):
+        for _ in range(30):
+            if np.asarray(call(*pairs[number])).tobytes() != want[number].tobytes():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(pairs))]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert wrong == []
+
+
+PROCESS = """
+import jax.numpy as jnp, numpy as np, jax
+from rlkjax.exact.transform import exact
+rng = np.random.default_rng(8)
+x, y = (rng.normal(size=(90, 90)).astype(np.float32) for _ in range(2))
+program = jax.jit(exact(jnp.matmul))
+print("rlkjax_product" in program.lower(x, y).as_text(), np.asarray(program(x, y)).tobytes().hex())
+"""
+
+
+@built
+def test_a_process_without_kernels_has_the_same_bits():
+    said = {}
+    for value in ("", "off"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROCESS],
+            env={**os.environ, "RLKJAX_KERNELS": value},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[value] = done.stdout.split()
+    assert (said[""][0], said["off"][0]) == ("True", "False")
+    assert said[""][1] == said["off"][1]
+
+
+def test_small_and_empty_products_stay_with_xla(monkeypatch):
+    assert not product.worth_a_kernel(jnp.ones((4, 3)), jnp.ones((3, 4)), MATRICES)
+    assert not product.worth_a_kernel(jnp.ones((0, 30)), jnp.ones((30, 40)), MATRICES)
+    assert product.worth_a_kernel(jnp.ones((8, 30)), jnp.ones((30, 40)), MATRICES)
+    monkeypatch.setattr(library, "loaded", lambda: False)
+    x = np.linspace(-1, 1, 900, dtype=np.float32).reshape(30, 30)
+    assert "rlkjax_product" not in jax.jit(exact(lambda a: a @ a)).lower(x).as_text()
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """The sources in a folder of their own, with no library yet."""
+    for source in library.SOURCES:
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    monkeypatch.setattr(library, "HERE", tmp_path)
+    monkeypatch.setattr(library, "loaded", library.loaded.__wrapped__)
+    return tmp_path
+
+
+def test_without_a_compiler_the_command_says_what_to_do(elsewhere, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(MachineError, match="got no-such-compiler, want one that knows C.*install"):
+        kernels.main([])
+    assert not library.loaded()
+
+
+def test_a_compiler_that_fails_leaves_nothing_behind(elsewhere, monkeypatch):
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(MachineError, match="do not compile: false exited with 1"):
+        library.build()
+    assert sorted(each.suffix for each in elsewhere.iterdir() if each.suffix == ".so") == []
+
+
+def test_a_library_that_cannot_be_loaded_is_said_and_left_out(elsewhere):
+    library.path().write_bytes(b"no library")
+    with pytest.warns(RuntimeWarning, match="cannot be loaded .* build again: python -m"):
+        assert not library.loaded()
+
+
+def test_other_sources_are_another_library(elsewhere, monkeypatch):
+    before = library.path()
+    changed = elsewhere / "grid.h"
+    changed.write_text(changed.read_text() + "// changed\n")
+    monkeypatch.setattr(library, "SOURCES", sorted(elsewhere.glob("*.[hc]*")))
+    assert library.path() != before
