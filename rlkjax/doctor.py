@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rlkjax import cli
 from rlkjax.errors import ConsistencyError
+from rlkjax.exact.kernels import library
 from rlkjax.platform import (
     doctor_cpu,
     doctor_gpu,
@@ -74,7 +75,8 @@ def look() -> Machine:
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         xla = pool.submit(doctor_jax.ask_xla, dict(os.environ))
-        return machine.capture(deadline=DEADLINE)._replace(xla=xla.result())
+        seen = machine.capture(deadline=DEADLINE)._replace(kernels=library.path().exists())
+        return seen._replace(xla=xla.result())
 
 
 def as_text(found: Iterable[Finding]) -> str:

@@ -142,6 +142,20 @@ def platforms(machine: Machine) -> Iterator[Finding]:
         yield Finding("platforms", True, what, REFUSED, REFUSED, "unset JAX_PLATFORMS")
 
 
+def kernels(machine: Machine) -> Iterator[Finding]:
+    """Whether exact programs run as fast as they can on a CPU.
+
+    Args:
+      machine: what was seen.
+
+    Yields:
+      At most one finding.
+    """
+    if machine.kernels is False:
+        what = "the C++ kernels of exact programs are not built: the same bits take longer on CPU"
+        yield Finding("kernels", False, what, NOTHING, NOTHING, "python -m rlkjax.kernels")
+
+
 def _release(version: str) -> tuple[int, ...]:
     """The first three numbers of a version, which name a release; further ones name a build."""
     return tuple(int(each) for each in re.findall(r"\d+", version.split("+")[0])[:3])
@@ -153,4 +167,4 @@ def _without(user: Mapping[str, str], name: str) -> str:
     return f"export XLA_FLAGS='{left}'" if left else "unset XLA_FLAGS"
 
 
-CHECKS = (versions, xla_flags, platforms)
+CHECKS = (versions, xla_flags, platforms, kernels)

@@ -245,6 +245,24 @@ def test_a_process_without_kernels_has_the_same_bits():
     assert said[""][1] == said["off"][1]
 
 
+@built
+@pytest.mark.slow
+def test_runs_with_and_without_kernels_write_one_chain(tmp_path, small):
+    said = {}
+    for value in ("", "off"):
+        command = [sys.executable, "-m", "rlkjax.train", "--config", str(small)]
+        command += ["--set", "numerics=exact", "--set", "network.policy_hidden=[40]"]
+        done = subprocess.run(
+            [*command, "--run-dir", str(tmp_path / f"run{value}")],
+            env={**os.environ, "RLKJAX_KERNELS": value},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[value] = [line for line in done.stdout.splitlines() if line.startswith("chain ")]
+    assert said[""] == said["off"] and len(said[""]) == 1
+
+
 def test_small_and_empty_products_stay_with_xla(monkeypatch):
     assert not product.worth_a_kernel(jnp.ones((4, 3)), jnp.ones((3, 4)), MATRICES)
     assert not product.worth_a_kernel(jnp.ones((0, 30)), jnp.ones((30, 40)), MATRICES)
