@@ -12,6 +12,7 @@ from jax import lax
 
 from rlkjax.exact import (
     accumulate,
+    axis_sum,
     collective,
     contraction,
     inverse,
@@ -242,7 +243,7 @@ class Lowering:
             return collective.device_sum(x, axes, self.others(), self.opaque)
         if x.dtype != F32:
             return lax.reduce_sum(x, tuple(axes))
-        return accumulate.order_free_sum(x, axes, self.opaque)
+        return axis_sum.exact_sum(x, axes, self.views, self.opaque)
 
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
         """Running sum; float32: on the grid of the whole axis."""

@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
 from rlkjax.exact.contraction import Dims, order_free_dot, product_shape
 from rlkjax.exact.few import few_products
 from rlkjax.exact.kernels import library
+from rlkjax.exact.kernels.primitive import LANES, primitive
 from rlkjax.exact.rounding import F32, Opaque, flushed, one_nan
 from rlkjax.exact.views import View, Views
 
@@ -25,8 +24,6 @@ Array = jax.Array
 
 LEAST = 128
 LEAST_TERMS = 16
-LANES = 8
-product_p = Primitive("exact_product")
 
 
 def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) -> Array:
@@ -51,6 +48,11 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
     return views.finished(product_p.bind(left, right, *opaque, dimension_numbers=(contract, batch)))
 
 
+def varies(*arrays: Array) -> bool:
+    """Whether any of them is known to vary over devices: XLA checks how, and knows no kernel."""
+    return any(getattr(x.aval, "vma", ()) for x in arrays)
+
+
 def where_it_lies(
     view: View, x: Array, contract: Sequence[int], batch: Sequence[int]
 ) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
@@ -71,13 +73,10 @@ def where_it_lies(
 
 
 def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
-    """Whether a product is large enough for its call, and none that loops around it take up.
-
-    What varies over devices stays with XLA, which checks how.
-    """
+    """Whether a product is large enough for its call, and none that loops around it take up."""
     (contract, _), (batch, _) = dims
     terms, matrices = (math.prod(lhs.shape[a] for a in axes) for axes in (contract, batch))
-    if 0 in (*lhs.shape, *rhs.shape) or any(getattr(x.aval, "vma", ()) for x in (lhs, rhs)):
+    if 0 in (*lhs.shape, *rhs.shape) or varies(lhs, rhs):
         return False
     rows, columns = (x.size // (matrices * terms) for x in (lhs, rhs))
     if few_products(lhs, rhs, dims[0], matrices * rows * columns):
@@ -141,16 +140,9 @@ def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tupl
     return lax.reshape(lax.transpose(x, [a for axes in groups for a in axes]), sizes), last
 
 
-@product_p.def_abstract_eval
-def _(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> Any:
+def abstract(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> Any:
+    """What the result is."""
     return lhs.update(shape=product_shape(lhs, rhs, dimension_numbers), weak_type=False)
-
-
-def lower_on_cpu(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Sequence[Any]:
-    """The kernel, but for export: only XLA's own operations are kept for other versions."""
-    exported = ctx.module_context.lowering_parameters.for_export
-    rule = mlir.lower_fun(portable if exported else by_kernel, multiple_results=False)
-    return rule(ctx, *args, **params)
 
 
 def batch_rule(
@@ -180,6 +172,4 @@ def moved_up(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + 1 for a in axes)
 
 
-mlir.register_lowering(product_p, mlir.lower_fun(portable, multiple_results=False))
-mlir.register_lowering(product_p, lower_on_cpu, platform="cpu")
-batching.primitive_batchers[product_p] = batch_rule
+product_p = primitive("exact_product", abstract, portable, by_kernel, batch_rule)

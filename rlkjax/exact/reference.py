@@ -123,10 +123,10 @@ class Reference:
         return self.entry(to_numpy(value))
 
     def entry(self, x: Value) -> Value:
-        """An input: subnormal numbers become zeros."""
+        """An input: subnormal numbers become zeros, and no NaN is a signalling one."""
         if x.dtype != np.float32:
             return x
-        bits = x.view(np.uint32)
+        bits = self.exit(x).view(np.uint32)
         small = (bits & np.uint32(0x7F800000)) == 0
         return np.where(small, bits & np.uint32(0x80000000), bits).view(np.float32)
 
@@ -246,8 +246,7 @@ class Reference:
             kind = params["preferred_element_type"] or lhs.dtype
             product = np.matmul(left.astype(np.int64), np.swapaxes(right, 1, 2).astype(np.int64))
             return product.astype(kind).reshape(shape)
-        with np.errstate(invalid="ignore"):  # a signalling NaN
-            wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
+        wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
         if self.grid == "contracted":
             power = np.maximum(exponent(magnitude(right, (1,))), -126)
             wide_right = np.ldexp(wide_right, -power)

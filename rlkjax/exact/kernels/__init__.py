@@ -6,6 +6,11 @@ pack.h         a block of an operand on its grid, in the order of the tiles
 tile.h         the innermost loops, and sums that go on over blocks
 slab.h         a part of a product that fits the cache
 shared_work.h  pieces of work for the threads of a pool
+dots.h         one row times columns as they lie
+sums.h         sums of rows
+processor.h    which instructions there are
 product.cc     the product of matrices, as XLA calls it
+sum.cc         the sum along axes, as XLA calls it
+primitive.py   a kernel on CPUs, operations of XLA elsewhere
 library.py     built by `python -m rlkjax.kernels`; without it XLA does the work
 """

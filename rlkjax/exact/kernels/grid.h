@@ -83,9 +83,9 @@ struct Exponents {
   int least, most;
 };
 
-// 1 / unit and unit of `count` rows; `peaks` is scratch.
+// 1 / unit and unit, 2^(e - bits), of `count` rows; `peaks` is scratch.
 template <int W>
-INLINE Exponents units(const Side& side, int64_t row, int64_t count, int32_t* peaks,
+INLINE Exponents units(const Side& side, int64_t row, int64_t count, int bits, int32_t* peaks,
                        double* per_unit, double* unit) {
   constexpr int V = 4;
   int64_t i = 0;
@@ -98,8 +98,8 @@ INLINE Exponents units(const Side& side, int64_t row, int64_t count, int32_t* pe
   for (int64_t i = 0; i < count; i++) {
     const int e = (peaks[i] >> 23) - 127;
     found = {std::min(found.least, e), std::max(found.most, e)};
-    per_unit[i] = power_of_two(kBits - e);
-    unit[i] = power_of_two(e - kBits);
+    per_unit[i] = power_of_two(bits - e);
+    unit[i] = power_of_two(e - bits);
   }
   return found;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "processor.h"
 #include "shared_work.h"
 #include "slab.h"
 #include "xla/ffi/api/ffi.h"
@@ -28,42 +29,19 @@ INLINE void multiply_some(const Product& first, int64_t matrices, const Slab& sl
   }
 }
 
-using Multiply = void (*)(const Product&, int64_t, const Slab&);
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f,avx512dq,avx512vl,fma"))) void multiply_8(const Product& first,
-                                                                         int64_t matrices,
-                                                                         const Slab& slab) {
+TARGET_8 void multiply_8(const Product& first, int64_t matrices, const Slab& slab) {
   multiply_some<8, 8>(first, matrices, slab);
 }
 
-__attribute__((target("avx2,fma"))) void multiply_4(const Product& first, int64_t matrices,
-                                                    const Slab& slab) {
+TARGET_4 void multiply_4(const Product& first, int64_t matrices, const Slab& slab) {
   multiply_some<4, 4>(first, matrices, slab);
 }
-
-bool has_8() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-}
-
-bool has_4() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-#endif
 
 void multiply_2(const Product& first, int64_t matrices, const Slab& slab) {
   multiply_some<2, 4>(first, matrices, slab);
 }
 
-// The widest that this processor has, of at most `lanes` numbers in a vector.
-Multiply choose(int64_t lanes) {
-#if defined(__x86_64__)
-  if (lanes >= 8 && has_8()) return multiply_8;
-  if (lanes >= 4 && has_4()) return multiply_4;
-#endif
-  return multiply_2;
-}
-
-constexpr int64_t kPacking = 8;       // putting a number on its grid takes as long as 8 products
+constexpr int64_t kPacking = 8;      // putting a number on its grid takes as long as 8 products
 constexpr int64_t kAlone = 1 << 18;  // work that one thread does as fast as several
 constexpr int64_t kPiece = 1 << 16;  // work beside which taking a piece costs nothing
 
@@ -107,7 +85,7 @@ ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Bu
   const int64_t across = (columns + most.columns - 1) / most.columns;
   const int64_t together = std::max<int64_t>(1, down * across == 1 ? kPiece / work : 1);
   const int64_t pieces = (batch + together - 1) / together * down * across;
-  const Multiply multiply = choose(lanes);
+  const auto multiply = widest(lanes, multiply_8, multiply_4, multiply_2);
   in_parallel(pool, threads, pieces, [=](int64_t piece) {
     const int64_t matrix = piece / (down * across) * together, place = piece % (down * across);
     const int64_t row = place / across * most.rows, column = place % across * most.columns;

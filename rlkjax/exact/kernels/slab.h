@@ -96,9 +96,9 @@ INLINE void tiles_of_dots(double* row, const Piece& columns, const double* per_u
 template <int W, int MR>
 INLINE void multiply(const Product& product, const Slab& slab, const Scratch& scratch) {
   const Side &left = product.left, &right = product.right;
-  const Exponents row_range = units<W>(left, slab.row, slab.rows, scratch.peaks,
+  const Exponents row_range = units<W>(left, slab.row, slab.rows, kBits, scratch.peaks,
                                        scratch.per_row_unit, scratch.row_unit);
-  const Exponents column_range = units<W>(right, slab.column, slab.columns, scratch.peaks,
+  const Exponents column_range = units<W>(right, slab.column, slab.columns, kBits, scratch.peaks,
                                           scratch.per_column_unit, scratch.column_unit);
   const Part part{product.result + slab.row * right.rows + slab.column,
                   right.rows,

@@ -12,7 +12,7 @@ import pytest
 
 from rlkjax import kernels
 from rlkjax.errors import MachineError
-from rlkjax.exact import product
+from rlkjax.exact import axis_sum, product
 from rlkjax.exact.kernels import library
 from rlkjax.exact.lower import opaque_scalars
 from rlkjax.exact.reference import reference
@@ -173,6 +173,77 @@ def test_mapped_products_are_the_products(axes):
         same(got[i], by_xla(a, b, dims))
 
 
+def sum_by_kernel(x, axes, lanes=axis_sum.LANES) -> np.ndarray:
+    """The sum by the kernel."""
+    return np.asarray(jax.jit(lambda a: axis_sum.by_kernel(a, axes=axes, lanes=lanes))(x))
+
+
+def sum_by_xla(x, axes) -> np.ndarray:
+    """The sum in XLA's operations."""
+    with jax.enable_x64(True):
+        call = jax.jit(lambda a: axis_sum.portable(a, *opaque_scalars(), axes=axes))
+        return np.asarray(call(x))
+
+
+@built
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_along_any_axes_equal_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        shape = [int(n) for n in rng.choice([1, 2, 5, 8, 9, 31, 33, 70], rng.integers(1, 4))]
+        count = int(rng.integers(0, len(shape) + 1))
+        axes = tuple(int(a) for a in rng.permutation(len(shape))[:count])
+        x = numbers(rng, shape, rng.choice([0, 0.01, 0.3]), rng.choice([1.0, 7.0, 20.0]))
+        want = sum_by_xla(x, axes)
+        for lanes in (2, 4, 8):
+            same(sum_by_kernel(x, axes, lanes), want)
+        same(want, reference(lambda a, axes=axes: jnp.sum(a, axes))(x))
+
+
+@built
+@pytest.mark.parametrize("shape, axes", [((2, 2**20 + 77), (1,)), ((2**20 + 77, 3), (0,))])
+def test_sums_of_more_terms_than_a_word_holds_equal_the_definition(shape, axes):
+    x = numbers(np.random.default_rng(9), shape, spread=1.0)
+    want = sum_by_xla(x, axes)
+    for lanes in (2, 4, 8):
+        same(sum_by_kernel(x, axes, lanes), want)
+
+
+@built
+def test_sums_below_the_normal_range_and_of_subnormal_numbers():
+    rows = np.zeros((3, 40), np.float32)
+    rows[0, :2] = 2.0**-126 * -1.25, 2.0**-126  # -2^-128: below, +0
+    rows[1] = 2.0**-127  # subnormal: zeros
+    rows[2, :2] = -(2.0**-126), 2.0**-126 * 1.5
+    for lanes in (2, 4, 8):
+        assert list(sum_by_kernel(rows, (1,), lanes).view(np.uint32)) == [0, 0, 0]
+    assert sum_by_xla(rows, (1,)).tobytes() == bytes(12)
+
+
+@built
+def test_mapped_sums_are_the_sums():
+    x = numbers(np.random.default_rng(12), (4, 50, 40), 0.01)
+
+    def total(row):
+        return axis_sum.sum_p.bind(row, *opaque_scalars(), axes=(0,))
+
+    with jax.enable_x64(True):
+        for axis in (0, 1, 2):
+            got = np.asarray(jax.jit(jax.vmap(total, in_axes=axis))(x))
+            for i in range(x.shape[axis]):
+                same(got[i], sum_by_xla(np.take(x, i, axis), (0,)))
+
+
+@built
+def test_an_exported_sum_needs_no_kernel():
+    x = numbers(np.random.default_rng(13), (60, 50), 0.01)
+    fn = jax.jit(exact(lambda a: jnp.sum(a.T, 1)))
+    assert "rlkjax_sum" in fn.lower(x).as_text()
+    exported = jax.export.export(fn, platforms=["cpu"])(x)
+    assert "rlkjax_sum" not in exported.mlir_module()
+    same(exported.call(x), fn(x))
+
+
 @built
 def test_an_operand_is_read_where_it_lies():
     program = jax.jit(exact(lambda x, y: x.T @ y))
@@ -267,6 +338,9 @@ def test_small_and_empty_products_stay_with_xla(monkeypatch):
     assert not product.worth_a_kernel(jnp.ones((4, 3)), jnp.ones((3, 4)), MATRICES)
     assert not product.worth_a_kernel(jnp.ones((0, 30)), jnp.ones((30, 40)), MATRICES)
     assert product.worth_a_kernel(jnp.ones((8, 30)), jnp.ones((30, 40)), MATRICES)
+    assert not axis_sum.worth_a_kernel(jnp.ones((50, 0)), (0,))
+    assert not axis_sum.worth_a_kernel(jnp.ones((50, 8)), (0,))
+    assert axis_sum.worth_a_kernel(jnp.ones((50, 40)), (0,))
     monkeypatch.setattr(library, "loaded", lambda: False)
     x = np.linspace(-1, 1, 900, dtype=np.float32).reshape(30, 30)
     assert "rlkjax_product" not in jax.jit(exact(lambda a: a @ a)).lower(x).as_text()

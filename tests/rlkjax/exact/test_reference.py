@@ -13,7 +13,7 @@ from exact_programs import EMPTY, SHAPES, Node, blocks, inputs, program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlkjax.exact import product
+from rlkjax.exact import axis_sum, product
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
@@ -26,12 +26,13 @@ def bits(x) -> bytes:
 def check(block, arrays, least=product.LEAST) -> None:
     """Asserts equal bits, naming the first node that differs.
 
-    Products of at least `least` terms, of whatever shape, go to the kernels where there are any.
+    Products and sums of at least `least` terms go to the kernels, where there are any.
     """
     fn = program(block)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product, "LEAST", least)
-        patch.setattr(product, "LEAST_TERMS", least)
+        for module in (product, axis_sum):
+            patch.setattr(module, "LEAST", least)
+            patch.setattr(module, "LEAST_TERMS", least)
         got = exact(fn)(*arrays)
     want = reference(fn)(*arrays)
     for node, a, b in zip(block, got, want, strict=True):
