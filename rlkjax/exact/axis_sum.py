@@ -23,8 +23,8 @@ from rlkjax.exact.views import Views
 
 Array = jax.Array
 
-LEAST_TERMS = 32
-LEAST = 2**10
+LEAST_TERMS = 16
+LEAST = 2**5
 
 
 def exact_sum(x: Array, axes: Sequence[int], views: Views, opaque: Opaque) -> Array:

@@ -339,7 +339,7 @@ def test_small_and_empty_products_stay_with_xla(monkeypatch):
     assert not product.worth_a_kernel(jnp.ones((0, 30)), jnp.ones((30, 40)), MATRICES)
     assert product.worth_a_kernel(jnp.ones((8, 30)), jnp.ones((30, 40)), MATRICES)
     assert not axis_sum.worth_a_kernel(jnp.ones((50, 0)), (0,))
-    assert not axis_sum.worth_a_kernel(jnp.ones((50, 8)), (0,))
+    assert not axis_sum.worth_a_kernel(jnp.ones((8, 50)), (0,))
     assert axis_sum.worth_a_kernel(jnp.ones((50, 40)), (0,))
     monkeypatch.setattr(library, "loaded", lambda: False)
     x = np.linspace(-1, 1, 900, dtype=np.float32).reshape(30, 30)
