@@ -22,8 +22,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command, see `cli.run`. Exit status: 0 built, or there already."""
     parser().parse_args(arguments)
-    there = library.path().exists()
-    print(f"{'there already' if there else 'built'}: {library.build()}")
+    before = library.path()
+    built = library.build()
+    print(f"{'there already' if built == before else 'built'}: {built}")
     return 0
 
 

@@ -16,8 +16,8 @@ from jax import lax
 from rlkjax.exact.accumulate import moved_size, order_free_sum
 from rlkjax.exact.few import few_terms
 from rlkjax.exact.kernels import library
-from rlkjax.exact.kernels.primitive import LANES, primitive
-from rlkjax.exact.product import as_matrices, varies, where_it_lies
+from rlkjax.exact.kernels.primitive import LANES, is_placed, primitive
+from rlkjax.exact.product import as_matrices, where_it_lies
 from rlkjax.exact.rounding import F32, Opaque, flushed, one_nan
 from rlkjax.exact.views import Views
 
@@ -48,7 +48,7 @@ def exact_sum(x: Array, axes: Sequence[int], views: Views, opaque: Opaque) -> Ar
 
 def worth_a_kernel(x: Array, axes: Sequence[int]) -> bool:
     """Whether a sum is large enough for a pass of its own; see `product.worth_a_kernel`."""
-    if few_terms(x, axes) or varies(x):
+    if few_terms(x, axes) or is_placed(x):
         return False
     return x.size >= LEAST and moved_size(x, axes) >= LEAST_TERMS
 
@@ -72,16 +72,16 @@ def by_kernel(x: Array, *_: Array, axes: Sequence[int], lanes: int = LANES) -> A
       float32, the shape of x without `axes`.
     """
     rows, last = as_matrices(x, axes, ())
-    shape = [n for a, n in enumerate(x.shape) if a not in axes]
+    shape = shape_of(x, axes=axes)
     result = jax.ffi.ffi_call("rlkjax_sum", jax.ShapeDtypeStruct((math.prod(shape),), F32))(
         lax.squeeze(rows, (0,)), terms_last=last, lanes=np.int64(lanes)
     )
     return lax.reshape(result, shape)
 
 
-def abstract(x: Any, *_: Any, axes: Sequence[int]) -> Any:
-    """What the result is."""
-    return x.update(shape=tuple(n for a, n in enumerate(x.shape) if a not in axes), weak_type=False)
+def shape_of(x: Any, *_: Any, axes: Sequence[int]) -> list[int]:
+    """Shape of the sum."""
+    return [n for a, n in enumerate(x.shape) if a not in axes]
 
 
 def batch_rule(
@@ -93,4 +93,4 @@ def batch_rule(
     return sum_p.bind(x, *opaque, axes=tuple(a + 1 for a in axes)), 0
 
 
-sum_p = primitive("exact_sum", abstract, portable, by_kernel, batch_rule)
+sum_p = primitive("exact_sum", shape_of, portable, by_kernel, batch_rule)

@@ -16,7 +16,7 @@ from jax import lax
 from rlkjax.exact.contraction import Dims, order_free_dot, product_shape
 from rlkjax.exact.few import few_products
 from rlkjax.exact.kernels import library
-from rlkjax.exact.kernels.primitive import LANES, primitive
+from rlkjax.exact.kernels.primitive import LANES, is_placed, primitive
 from rlkjax.exact.rounding import F32, Opaque, flushed, one_nan
 from rlkjax.exact.views import View, Views
 
@@ -48,11 +48,6 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
     return views.finished(product_p.bind(left, right, *opaque, dimension_numbers=(contract, batch)))
 
 
-def varies(*arrays: Array) -> bool:
-    """Whether any of them is known to vary over devices: XLA checks how, and knows no kernel."""
-    return any(getattr(x.aval, "vma", ()) for x in arrays)
-
-
 def where_it_lies(
     view: View, x: Array, contract: Sequence[int], batch: Sequence[int]
 ) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
@@ -76,7 +71,7 @@ def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
     """Whether a product is large enough for its call, and none that loops around it take up."""
     (contract, _), (batch, _) = dims
     terms, matrices = (math.prod(lhs.shape[a] for a in axes) for axes in (contract, batch))
-    if 0 in (*lhs.shape, *rhs.shape) or varies(lhs, rhs):
+    if 0 in (*lhs.shape, *rhs.shape) or is_placed(lhs) or is_placed(rhs):
         return False
     rows, columns = (x.size // (matrices * terms) for x in (lhs, rhs))
     if few_products(lhs, rhs, dims[0], matrices * rows * columns):
@@ -140,9 +135,9 @@ def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tupl
     return lax.reshape(lax.transpose(x, [a for axes in groups for a in axes]), sizes), last
 
 
-def abstract(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> Any:
-    """What the result is."""
-    return lhs.update(shape=product_shape(lhs, rhs, dimension_numbers), weak_type=False)
+def shape_of(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> tuple[int, ...]:
+    """Shape of the product."""
+    return product_shape(lhs, rhs, dimension_numbers)
 
 
 def batch_rule(
@@ -172,4 +167,4 @@ def moved_up(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + 1 for a in axes)
 
 
-product_p = primitive("exact_product", abstract, portable, by_kernel, batch_rule)
+product_p = primitive("exact_product", shape_of, portable, by_kernel, batch_rule)

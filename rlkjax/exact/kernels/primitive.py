@@ -3,15 +3,25 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
+from jax.sharding import AxisType
 
 LANES = 8  # the most numbers in a vector; a processor may have fewer
 
 
+def is_placed(x: Any) -> bool:
+    """Whether the type of x says where it lies or varies: XLA checks that, and knows no kernel."""
+    spread = getattr(x.aval, "sharding", None)
+    kinds = getattr(getattr(spread, "mesh", None), "axis_types", None) or ()
+    return bool(getattr(x.aval, "vma", ())) or AxisType.Explicit in kinds
+
+
 def primitive(
     name: str,
-    shape: Callable[..., Any],
+    shape: Callable[..., Sequence[int]],
     portable: Callable[..., Any],
     by_kernel: Callable[..., Any],
     batch: Callable[..., Any],
@@ -20,7 +30,7 @@ def primitive(
 
     Args:
       name: of the primitive.
-      shape: the abstract result.
+      shape: operands and parameters -> shape of the result, float32.
       portable: the result in operations of XLA; an exported program has these on CPUs too, since
         other versions know no kernel.
       by_kernel: the result by a kernel, with the same bits.
@@ -36,7 +46,11 @@ def primitive(
         lowered = mlir.lower_fun(portable if exported else by_kernel, multiple_results=False)
         return lowered(ctx, *args, **params)
 
-    made.def_abstract_eval(shape)
+    def abstract(*args: Any, **params: Any) -> Any:
+        return jax.core.ShapedArray(tuple(shape(*args, **params)), np.dtype(np.float32))
+
+    made.def_abstract_eval(abstract)
+    made.def_impl(portable)  # what jax.disable_jit leaves to do one operation after the other
     mlir.register_lowering(made, mlir.lower_fun(portable, multiple_results=False))
     mlir.register_lowering(made, on_cpu, platform="cpu")
     batching.primitive_batchers[made] = batch

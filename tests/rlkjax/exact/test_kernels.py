@@ -1,6 +1,7 @@
 """The kernels have the bits of the definition: those of XLA's program, and of the reference."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from rlkjax import kernels
-from rlkjax.errors import MachineError
+from rlkjax.errors import InputError, MachineError
 from rlkjax.exact import axis_sum, product
 from rlkjax.exact.kernels import library
 from rlkjax.exact.lower import opaque_scalars
@@ -363,22 +366,66 @@ def test_without_a_compiler_the_command_says_what_to_do(elsewhere, monkeypatch):
     assert not library.loaded()
 
 
-def test_a_compiler_that_fails_leaves_nothing_behind(elsewhere, monkeypatch):
-    monkeypatch.setenv("CXX", "false")
-    with pytest.raises(MachineError, match="do not compile: false exited with 1"):
+@pytest.mark.parametrize(
+    "script, said",
+    [
+        ("exit 7", "do not compile: .* made nothing of use .status 7"),
+        ("exit 0", "do not load: .* made nothing of use"),
+        ('while [ "$1" != -o ]; do shift; done; : > "$2"', "do not load: .* made nothing of use"),
+        ("printf '\\377' >&2; exit 1", "do not compile"),
+        (None, "cannot be run: .*; set CXX"),
+    ],
+)
+def test_a_compiler_that_makes_nothing_leaves_nothing_behind(
+    elsewhere, tmp_path, monkeypatch, script, said
+):
+    command = tmp_path / "cxx"
+    command.write_text(f"#!/bin/sh\n{script}\n" if script else "no program")
+    command.chmod(0o755)
+    if script is None:
+        command.write_bytes(b"\x7fELF broken")
+    monkeypatch.setenv("CXX", str(command))
+    with pytest.raises(MachineError, match=said):
         library.build()
-    assert sorted(each.suffix for each in elsewhere.iterdir() if each.suffix == ".so") == []
+    assert list(elsewhere.glob("*.so")) == [] and library.path() is None
 
 
-def test_a_library_that_cannot_be_loaded_is_said_and_left_out(elsewhere):
-    library.path().write_bytes(b"no library")
-    with pytest.warns(RuntimeWarning, match="cannot be loaded .* build again: python -m"):
-        assert not library.loaded()
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
+def test_a_library_that_is_cut_is_said_left_out_and_built_again(elsewhere, monkeypatch):
+    monkeypatch.setenv("CXX", "  ")
+    whole = library.build()
+    there = whole.read_bytes()
+    for size in (0, 10, 4096, len(there) - 100):
+        whole.write_bytes(there[:size])
+        with pytest.warns(RuntimeWarning, match="cannot be loaded .its bytes.* build again: pyth"):
+            assert not library.loaded()
+    assert library.is_whole(library.build())
+
+
+def test_only_off_turns_kernels_off(elsewhere, monkeypatch):
+    monkeypatch.setenv("RLKJAX_KERNELS", "0")
+    with pytest.raises(InputError, match="RLKJAX_KERNELS=0: want off"):
+        library.loaded()
+
+
+def test_sharded_types_and_programs_one_by_one_need_no_kernel():
+    x, v = np.linspace(-1, 1, 40 * 48, dtype=np.float32).reshape(40, 48), np.ones(48, np.float32)
+    want = np.asarray(exact(jnp.matmul)(x, v))
+    with jax.disable_jit():
+        same(exact(lambda a, b: a @ b)(x, v), want)
+    mesh = jax.make_mesh((1, 1), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
+    with jax.set_mesh(mesh):
+        left = jax.device_put(x, NamedSharding(mesh, P("d")))
+        right = jax.device_put(np.ones((48, 8), np.float32), NamedSharding(mesh, P(None, "t")))
+        same(exact(lambda a, b: a @ b)(left, v), want)
+        shape = jax.eval_shape(exact(lambda a, b: a @ b), left, right)
+        assert shape.sharding.spec == P("d", "t")
+        assert jax.eval_shape(exact(lambda a: a.sum(1)), left).sharding.spec == P("d")
 
 
 def test_other_sources_are_another_library(elsewhere, monkeypatch):
-    before = library.path()
+    before = library.key()
     changed = elsewhere / "grid.h"
     changed.write_text(changed.read_text() + "// changed\n")
     monkeypatch.setattr(library, "SOURCES", sorted(elsewhere.glob("*.[hc]*")))
-    assert library.path() != before
+    assert library.key() != before
