@@ -40,13 +40,18 @@ def exact_sum(x: Array, axes: Sequence[int], views: Views, opaque: Opaque) -> Ar
       float32, the shape of x without `axes`.
     """
     axes = tuple(map(int, axes))
-    if not (worth_a_kernel(x, axes) and library.loaded()):
+    if not has_kernel(x.aval, axes):
         return order_free_sum(x, axes, opaque)
     source, axes, _ = where_it_lies(views.of(x), x, axes, ())
     return views.finished(sum_p.bind(source, *opaque, axes=axes))
 
 
-def worth_a_kernel(x: Array, axes: Sequence[int]) -> bool:
+def has_kernel(x: Any, axes: Sequence[int]) -> bool:
+    """Whether a kernel computes a sum, on CPUs; x: type of the operand."""
+    return worth_a_kernel(x, axes) and library.loaded()
+
+
+def worth_a_kernel(x: Any, axes: Sequence[int]) -> bool:
     """Whether a sum is large enough for a pass of its own; see `product.worth_a_kernel`."""
     if few_terms(x, axes) or is_placed(x):
         return False

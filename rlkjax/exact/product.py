@@ -39,7 +39,7 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
     Returns:
       float32 of the shape that `lax.dot_general` gives.
     """
-    if not (worth_a_kernel(lhs, rhs, dims) and library.loaded()):
+    if not has_kernel(lhs.aval, rhs.aval, dims):
         return order_free_dot(lhs, rhs, dims, opaque)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
     left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
@@ -67,7 +67,12 @@ def where_it_lies(
     return source, tuple(order[a] for a in contract), tuple(order[a] for a in batch)
 
 
-def worth_a_kernel(lhs: Array, rhs: Array, dims: Dims) -> bool:
+def has_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:
+    """Whether a kernel computes a product, on CPUs; lhs and rhs: types of the operands."""
+    return worth_a_kernel(lhs, rhs, dims) and library.loaded()
+
+
+def worth_a_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:
     """Whether a product is large enough for its call, and none that loops around it take up."""
     (contract, _), (batch, _) = dims
     terms, matrices = (math.prod(lhs.shape[a] for a in axes) for axes in (contract, batch))

@@ -8,9 +8,9 @@ A value that is used several times and takes several operations is therefore to 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlkjax.exact import compat, roots
+from rlkjax.exact import axis_sum, compat, product, roots
 from rlkjax.exact.few import few_products, few_terms
-from rlkjax.exact.rounding import UNARY
+from rlkjax.exact.rounding import F32, UNARY
 
 LIMIT = 4
 FUNCTION, FEW_TERMS, DIVISION, ROUNDING = 20, 12, 4, 2
@@ -21,8 +21,9 @@ READ_TWICE = frozenset(["reduce_sum", "dot_general", "cumsum", "scatter-add", "s
 def uses(jaxpr: Any, of_results: Sequence[int] = ()) -> Mapping[Any, int]:
     """How many loops read each value.
 
-    A sum reads twice: for the largest magnitude, and to add. An element that meets several others
-    is read for each of them. What only moves a value is no loop: who reads the moved one reads it.
+    A sum reads twice, for the largest magnitude and to add, unless a kernel does it. An element
+    that meets several others is read for each of them. What only moves a value is no loop: who
+    reads the moved one reads it.
 
     Args:
       jaxpr: open jaxpr.
@@ -64,7 +65,21 @@ def reads_of(eqn: Any, counts: Mapping[Any, int]) -> list[int]:
     if name in MOVES:
         grows = size > sum(map(size_of, eqn.invars))
         return [of_results[0] + grows] * len(eqn.invars)
+    if has_kernel(eqn):
+        return [1] * len(eqn.invars)
     return [2 if name in READ_TWICE or size_of(a) < size else 1 for a in eqn.invars]
+
+
+def has_kernel(eqn: Any) -> bool:
+    """Whether an equation is a kernel's, which reads its operands once, from memory."""
+    shapes = [atom.aval for atom in eqn.invars]
+    if not all(getattr(shape, "dtype", None) == F32 for shape in shapes):
+        return False
+    if eqn.primitive.name == "reduce_sum":
+        return axis_sum.has_kernel(shapes[0], eqn.params["axes"])
+    if eqn.primitive.name == "dot_general":
+        return product.has_kernel(shapes[0], shapes[1], eqn.params["dimension_numbers"])
+    return False
 
 
 def size_of(atom: Any) -> int:
@@ -80,6 +95,8 @@ def work(eqn: Any, below: Sequence[int]) -> int:
       below: the same for each of its distinct operands.
     """
     name = eqn.primitive.name
+    if has_kernel(eqn):
+        return 0
     if name in MOVES:
         return max(below)
     if name in READ_TWICE:

@@ -12,11 +12,11 @@ from jax.sharding import AxisType
 LANES = 8  # the most numbers in a vector; a processor may have fewer
 
 
-def is_placed(x: Any) -> bool:
-    """Whether the type of x says where it lies or varies: XLA checks that, and knows no kernel."""
-    spread = getattr(x.aval, "sharding", None)
+def is_placed(aval: Any) -> bool:
+    """Whether a type says where its value lies or varies: XLA checks that, and knows no kernel."""
+    spread = getattr(aval, "sharding", None)
     kinds = getattr(getattr(spread, "mesh", None), "axis_types", None) or ()
-    return bool(getattr(x.aval, "vma", ())) or AxisType.Explicit in kinds
+    return bool(getattr(aval, "vma", ())) or AxisType.Explicit in kinds
 
 
 def primitive(

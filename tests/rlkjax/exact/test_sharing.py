@@ -3,11 +3,19 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlkjax.exact import sharing
+from rlkjax.exact.kernels import library
 from rlkjax.exact.transform import exact
 
 X = np.linspace(-2, 2, 64 * 3, dtype=np.float32).reshape(64, 3)
+
+
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch):
+    """What loops compute again; a kernel reads from memory."""
+    monkeypatch.setattr(library, "loaded", lambda: False)
 
 
 def counts(fn, *args) -> dict[str, list[int]]:
@@ -28,6 +36,15 @@ def divisions(fn) -> int:
 def test_a_sum_reads_twice_and_a_result_is_written_once():
     assert counts(lambda x: (x * x).sum(), X) == {"mul": [2], "reduce_sum": [1]}
     assert counts(lambda x: [x + 1.0] * 2, X) == {"add": [1]}
+
+
+def test_a_kernel_reads_once_from_memory(monkeypatch):
+    monkeypatch.setattr(library, "loaded", lambda: True)
+    weights = np.ones((3, 64), np.float32)
+    assert counts(lambda x: (x * x).sum(), X)["mul"] == [1]
+    assert counts(lambda x: jnp.exp(x) @ weights, X)["exp"] == [1]
+    jaxpr = jax.make_jaxpr(lambda x: jnp.exp(x) @ weights)(X).jaxpr
+    assert sharing.work(jaxpr.eqns[-1], [100, 0]) == 0
 
 
 def test_an_element_that_meets_several_is_read_for_each():
