@@ -48,7 +48,7 @@ def exact_sum(x: Array, axes: Sequence[int], views: Views, opaque: Opaque) -> Ar
 
 def has_kernel(x: Any, axes: Sequence[int]) -> bool:
     """Whether a kernel computes a sum, on CPUs; x: type of the operand."""
-    return worth_a_kernel(x, axes) and library.loaded()
+    return worth_a_kernel(x, axes) and library.in_use()
 
 
 def worth_a_kernel(x: Any, axes: Sequence[int]) -> bool:

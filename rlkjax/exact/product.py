@@ -69,7 +69,7 @@ def where_it_lies(
 
 def has_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:
     """Whether a kernel computes a product, on CPUs; lhs and rhs: types of the operands."""
-    return worth_a_kernel(lhs, rhs, dims) and library.loaded()
+    return worth_a_kernel(lhs, rhs, dims) and library.in_use()
 
 
 def worth_a_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:

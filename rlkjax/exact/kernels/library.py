@@ -153,3 +153,8 @@ def loaded() -> bool:
         )
         return False
     return True
+
+
+def in_use() -> bool:
+    """Whether programs are made with kernels: there are some, and JAX computes on a CPU."""
+    return jax.default_backend() == "cpu" and loaded()
