@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test slow lock clean
+.PHONY: train test slow kernels lock clean
 
 # The first interpreter that is new enough; give another with make PYTHON=...
 PYTHON ?= $(shell for each in python3 python3.12 python3.11 python; do \
@@ -23,23 +23,22 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 LOCK := $(wildcard requirements/lock-py$(VERSION).txt)
 PIP := -m pip --quiet --quiet --disable-pip-version-check --no-input install
 READY := $(VENV)/.ready-py$(VERSION)
-KERNELS := $(VENV)/.kernels-py$(VERSION)
 
-train: $(KERNELS)
+train: kernels
 	@name=$$(basename $(CONFIG) .yaml); run=$(RUNS)/$$name; n=1; \
 	while [ -e "$$run" ]; do n=$$((n + 1)); run=$(RUNS)/$$name-$$n; done; \
 	$(BIN)/python -m rlkjax.train --config $(CONFIG) --run-dir "$$run"; \
 	$(BIN)/python -m rlkjax.verify "$$run"; \
 	echo "report: $$run/report.html"
 
-test: $(KERNELS)
+test: kernels
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layout.py
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
-slow: $(KERNELS)
+slow: kernels
 	$(BIN)/python -m pytest -q -m slow
 
 $(READY): pyproject.toml $(LOCK)
@@ -56,9 +55,8 @@ endif
 	@touch $@
 
 # Without a C++ compiler exact programs have the same bits, and take longer.
-$(KERNELS): $(READY) $(wildcard rlkjax/exact/kernels/*.h rlkjax/exact/kernels/*.cc)
+kernels: $(READY)
 	@$(BIN)/python -m rlkjax.kernels || echo "going on without kernels" >&2
-	@touch $@
 
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
@@ -68,4 +66,4 @@ lock:
 	rm -rf build/lock
 
 clean:
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis rlkjax/exact/kernels/*.so

@@ -75,7 +75,7 @@ def look() -> Machine:
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         xla = pool.submit(doctor_jax.ask_xla, dict(os.environ))
-        seen = machine.capture(deadline=DEADLINE)._replace(kernels=library.path() is not None)
+        seen = machine.capture(deadline=DEADLINE)._replace(kernels=library.why_not())
         return seen._replace(xla=xla.result())
 
 

@@ -157,12 +157,15 @@ def _dry_run(config: Config, say: Say) -> int:
 def _train(config: Config, folder: Path, options: argparse.Namespace, say: Say) -> int:
     from rlkjax import launch, run_folder, run_folder_finished  # late: JAX needs its flags first
     from rlkjax.audit.journal import lock_run
+    from rlkjax.exact.kernels import library
 
     for switch in launch.switches(config):
         _say(f"switch {switch}")
     if options.resume and not folder.is_dir():
         say(f"run folder {folder} does not exist yet: a new run begins")
     machine = fingerprint.collect(devices.describe())
+    if config.numerics == "exact" and machine["device.platform"] == "cpu" and library.why_not():
+        say(f"no C++ kernels, so the same bits take longer: {library.why_not()}; see doctor")
     begin = time.monotonic()
     run_folder.make(folder)
     with lock_run(folder):

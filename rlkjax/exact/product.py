@@ -172,4 +172,4 @@ def moved_up(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + 1 for a in axes)
 
 
-product_p = primitive("exact_product", shape_of, portable, by_kernel, batch_rule)
+product_p = primitive("exact_product", shape_of, portable, by_kernel, batch_rule, operands=2)

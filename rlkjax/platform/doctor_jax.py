@@ -151,9 +151,10 @@ def kernels(machine: Machine) -> Iterator[Finding]:
     Yields:
       At most one finding.
     """
-    if machine.kernels is False:
-        what = "the C++ kernels of exact programs are not built: the same bits take longer on CPU"
-        yield Finding("kernels", False, what, NOTHING, NOTHING, "python -m rlkjax.kernels")
+    if machine.kernels:
+        what = f"no C++ kernels, so exact bits take longer on CPU: {machine.kernels}"
+        fix = "unset RLKJAX_KERNELS" if "RLKJAX" in machine.kernels else "python -m rlkjax.kernels"
+        yield Finding("kernels", False, what, NOTHING, NOTHING, fix)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class Machine(NamedTuple):
       closed: those of them whose node this user may not open.
       tools: what the GPU tools answered, by name; only those that are installed.
       xla: what a fresh XLA finds wrong with the flags; empty: nothing; None: it was not asked.
-      kernels: whether the kernels of exact programs are built; None: nobody looked.
+      kernels: why exact programs use no kernels; empty: they do; None: nobody looked.
     """
 
     system: Mapping[str, str] = {}
@@ -59,7 +59,7 @@ class Machine(NamedTuple):
     closed: tuple[str, ...] = ()
     tools: Mapping[str, Answer] = {}
     xla: str | None = None
-    kernels: bool | None = None
+    kernels: str | None = None
 
 
 def capture(deadline: float = gpu_tools.DEADLINE) -> Machine:

@@ -68,8 +68,11 @@ def compiler() -> list[str]:
     )
 
 
-def build() -> Path:
+def build(again: bool = False) -> Path:
     """Compiles the library, unless it is there.
+
+    Args:
+      again: also if it is there, for instance with another compiler.
 
     Returns:
       Its path.
@@ -78,7 +81,7 @@ def build() -> Path:
       MachineError: there is no compiler, it fails, or the folder cannot be written.
     """
     there = path()
-    if there and is_whole(there):
+    if there and is_whole(there) and not again:
         return there
     command = [*compiler(), *FLAGS, *QUIET, "-isystem", jax.ffi.include_dir()]
     try:
@@ -116,7 +119,7 @@ def compile_to(made: Path, command: Sequence[str]) -> None:
             raise MachineError(
                 f"the C++ compiler cannot be run: {error}; set CXX to one that can"
             ) from error
-        if done.returncode != 0:
+        if done.returncode != 0 or not made.exists():
             raise MachineError(
                 f"the kernels do not {step}: {command[0]} made nothing of use (status "
                 f"{done.returncode}); want GCC 9 or Clang 10 or newer, CXX chooses one\n"
@@ -124,9 +127,8 @@ def compile_to(made: Path, command: Sequence[str]) -> None:
             )
 
 
-@functools.cache
-def loaded() -> bool:
-    """Makes the kernels known to XLA. Whether there are any: built, whole and not turned off.
+def why_not() -> str:
+    """Why this process uses no kernels on CPUs; empty if it does.
 
     Raises:
       InputError: the variable that turns them off has another value.
@@ -134,12 +136,29 @@ def loaded() -> bool:
     turned = os.environ.get(VARIABLE, "")
     if turned not in ("", "off"):
         raise InputError(f"{VARIABLE}={turned}: want off, or no such variable, to use kernels")
+    if turned == "off":
+        return f"{VARIABLE}=off"
     there = path()
-    if turned == "off" or there is None:
+    if there is None:
+        return "not built for these sources and this jaxlib"
+    return "" if is_whole(there) else f"{there} has not the bytes that were built"
+
+
+@functools.cache
+def loaded() -> bool:
+    """Makes the kernels known to XLA. Whether there are any: built, whole and not turned off.
+
+    Looks once: what is built later, the next process uses.
+
+    Raises:
+      InputError: the variable that turns them off has another value.
+    """
+    missing, there = why_not(), path()
+    if there is None or missing == f"{VARIABLE}=off":
         return False
     try:
-        if not is_whole(there):
-            raise OSError("its bytes are not those that were built")
+        if missing:
+            raise OSError(missing)
         library = ctypes.cdll.LoadLibrary(str(there))
         for name, symbol in HANDLERS.items():
             handler = jax.ffi.pycapsule(getattr(library, symbol))
@@ -147,7 +166,7 @@ def loaded() -> bool:
     except (OSError, AttributeError) as error:
         warnings.warn(
             f"the kernels of exact cannot be loaded ({error}): the same bits take longer. "
-            f"Remove {there} and build again: python -m rlkjax.kernels",
+            "Build them again: python -m rlkjax.kernels --rebuild",
             RuntimeWarning,
             stacklevel=2,
         )

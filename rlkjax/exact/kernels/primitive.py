@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import AxisType
@@ -25,6 +26,7 @@ def primitive(
     portable: Callable[..., Any],
     by_kernel: Callable[..., Any],
     batch: Callable[..., Any],
+    operands: int,
 ) -> Primitive:
     """Makes a primitive of one result.
 
@@ -34,7 +36,8 @@ def primitive(
       portable: the result in operations of XLA; an exported program has these on CPUs too, since
         other versions know no kernel.
       by_kernel: the result by a kernel, with the same bits.
-      batch: its rule for `vmap`.
+      batch: its rule for `vmap`, of operands of which one at least is mapped.
+      operands: how many there are; what follows them are the run-time scalars.
 
     Returns:
       The primitive.
@@ -49,9 +52,20 @@ def primitive(
     def abstract(*args: Any, **params: Any) -> Any:
         return jax.core.ShapedArray(tuple(shape(*args, **params)), np.dtype(np.float32))
 
+    def batch_rule(args: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> tuple[Any, Any]:
+        # a mapped condition maps all that its branches see, the scalars too: each row has the same
+        scalars = [
+            x if axis is None else lax.index_in_dim(x, 0, axis, keepdims=False)
+            for x, axis in zip(args[operands:], axes[operands:], strict=True)
+        ]
+        args, axes = [*args[:operands], *scalars], axes[:operands]
+        if all(axis is None for axis in axes):
+            return made.bind(*args, **params), None
+        return batch(args, axes, **params)
+
     made.def_abstract_eval(abstract)
     made.def_impl(portable)  # what jax.disable_jit leaves to do one operation after the other
     mlir.register_lowering(made, mlir.lower_fun(portable, multiple_results=False))
     mlir.register_lowering(made, on_cpu, platform="cpu")
-    batching.primitive_batchers[made] = batch
+    batching.primitive_batchers[made] = batch_rule
     return made

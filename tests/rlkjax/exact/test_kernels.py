@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -174,6 +175,37 @@ def test_mapped_products_are_the_products(axes):
         a = lhs if axes[0] is None else np.take(left, i, axes[0])
         b = rhs if axes[1] is None else np.take(right, i, axes[1])
         same(got[i], by_xla(a, b, dims))
+
+
+def integers(size):
+    """A matrix that is made inside, by integers: what does not depend on a mapped input."""
+    rows, columns = (lax.broadcasted_iota(jnp.int32, (size, size), axis) for axis in (0, 1))
+    bits = rows * 9999 + columns * 65536 + 0x3F000000
+    return lax.bitcast_convert_type(bits, jnp.float32)
+
+
+@built
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x + integers(32).T @ integers(32),
+        lambda x: x + jnp.sum(integers(32), 0),
+        lambda x: x + jnp.sum(x, 0) + x @ integers(32),
+    ],
+    ids=["product of what is not mapped", "sum of it", "of what is"],
+)
+@pytest.mark.parametrize("count", [3, 32])
+def test_a_mapped_condition_maps_the_scalars_of_its_branches(fn, count):
+    def either(flag, x):
+        return lax.cond(flag, fn, lambda x: x, x)
+
+    flags = np.arange(count) % 2 == 0
+    x = np.random.default_rng(14).normal(size=(count, 32, 32)).astype(np.float32)
+    want = reference(jax.vmap(either))(flags, x)
+    mapped = jax.jit(jax.vmap(exact(either)))
+    same(mapped(flags, x), want)
+    same(jax.export.export(mapped)(flags, x).call(flags, x), want)
+    same(exact(jax.vmap(either))(flags, x), want)
 
 
 def sum_by_kernel(x, axes, lanes=axis_sum.LANES) -> np.ndarray:
@@ -370,7 +402,7 @@ def test_without_a_compiler_the_command_says_what_to_do(elsewhere, monkeypatch):
     "script, said",
     [
         ("exit 7", "do not compile: .* made nothing of use .status 7"),
-        ("exit 0", "do not load: .* made nothing of use"),
+        ("exit 0", "do not compile: .* made nothing of use"),
         ('while [ "$1" != -o ]; do shift; done; : > "$2"', "do not load: .* made nothing of use"),
         ("printf '\\377' >&2; exit 1", "do not compile"),
         (None, "cannot be run: .*; set CXX"),
@@ -397,15 +429,21 @@ def test_a_library_that_is_cut_is_said_left_out_and_built_again(elsewhere, monke
     there = whole.read_bytes()
     for size in (0, 10, 4096, len(there) - 100):
         whole.write_bytes(there[:size])
-        with pytest.warns(RuntimeWarning, match="cannot be loaded .its bytes.* build again: pyth"):
+        with pytest.warns(RuntimeWarning, match="has not the bytes that were built.* Build"):
             assert not library.loaded()
-    assert library.is_whole(library.build())
+        assert "has not the bytes" in library.why_not()
+    assert library.is_whole(library.build()) and library.why_not() == ""
+    assert library.build(again=True).exists() and len(list(elsewhere.glob("*.so"))) == 1
 
 
 def test_only_off_turns_kernels_off(elsewhere, monkeypatch):
     monkeypatch.setenv("RLKJAX_KERNELS", "0")
     with pytest.raises(InputError, match="RLKJAX_KERNELS=0: want off"):
         library.loaded()
+    monkeypatch.setenv("RLKJAX_KERNELS", "off")
+    assert library.why_not() == "RLKJAX_KERNELS=off"
+    monkeypatch.delenv("RLKJAX_KERNELS")
+    assert library.why_not().startswith("not built")
 
 
 def test_sharded_types_and_programs_one_by_one_need_no_kernel():

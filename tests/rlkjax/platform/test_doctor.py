@@ -185,7 +185,8 @@ NOTES = [
     (SOUND._replace(files={"no_turbo": "0"}), "boost is on", "echo 1 | sudo tee"),
     (with_variables(XLA_FLAGS="--xla_own=1"), "--xla_own, which is yours", "unset XLA_FLAGS"),
     (with_variables(LD_PRELOAD="libm.so"), "C library", "unset LD_PRELOAD"),
-    (SOUND._replace(kernels=False), "kernels of exact", "python -m rlkjax.kernels"),
+    (SOUND._replace(kernels="not built"), "longer on CPU: not built", "python -m rlkjax.kernels"),
+    (SOUND._replace(kernels="RLKJAX_KERNELS=off"), "RLKJAX_KERNELS=off", "unset RLKJAX_KERNELS"),
     (
         SOUND._replace(tools={"rocm-smi": Answer("", "failed with status 1")}),
         "failed with status 1",
