@@ -1,6 +1,6 @@
 """The kernels as a library: where it lies, how it is built, and how XLA gets to know it.
 
-Nothing here can change a bit: a kernel computes what contraction.py defines, in fewer passes.
+Nothing here can change a bit: a kernel computes what contraction.py or accumulate.py defines.
 Without a library the same definitions run as XLA programs.
 """
 
@@ -106,11 +106,10 @@ def compile_to(made: Path, command: Sequence[str]) -> None:
       MachineError: one of the two fails.
     """
     units = [str(source) for source in SOURCES if source.suffix == ".cc"]
-    symbols = " ".join(HANDLERS.values())
     probe = "import ctypes, sys; [getattr(ctypes.CDLL(sys.argv[1]), s) for s in sys.argv[2:]]"
     steps = {
         "compile": [*command, "-o", str(made), *units],
-        "load": [sys.executable, "-c", probe, str(made), *symbols.split()],
+        "load": [sys.executable, "-c", probe, str(made), *HANDLERS.values()],
     }
     for step, words in steps.items():
         try:

@@ -78,6 +78,7 @@ ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Bu
       turned({side(lhs, lhs_terms_last), side(rhs, rhs_terms_last), result->typed_data()});
   const int64_t batch = lhs.dimensions()[0], terms = first.left.terms;
   const int64_t rows = first.left.rows, columns = first.right.rows;
+  if (batch == 0) return ffi::Error::Success();
   const int64_t work = terms * (rows * columns + kPacking * (rows + columns));
   const int64_t threads = batch * work < kAlone ? 1 : std::max<int64_t>(1, pool.num_threads());
   const Slab most = largest_slab(first, batch, threads);
