@@ -18,6 +18,7 @@ from rlkjax.exact.accumulate import SUM_BITS, added, rounded, whole
 from rlkjax.exact.contraction import (
     DOT_BITS,
     DOT_WORD,
+    LOW_BITS,
     Dims,
     Operand,
     block_sums,
@@ -32,7 +33,6 @@ from rlkjax.exact.scatter import UNIT, integers_added, peaks, plain_scatter_add
 Array = jax.Array
 Params = Mapping[str, Any]
 F32, I32 = jnp.float32, jnp.int32
-LOW_BITS = 20
 
 
 class Others(NamedTuple):

@@ -1,10 +1,12 @@
 """Products of matrices whose value does not depend on any order.
 
 Each row of the left and each column of the right operand is rounded to its grid (grid.py) with
-q = 2^(e-22): integers of at most 2^23. A product is at most 2^46, and 128 of them add to at most
-2^53: exact in float64, with or without FMA, in any order. Blocks of 128 are added in int64 if there
-are fewer than 2^17 terms, so that the sum stays below 2^63; more go on in two words. (Why 23 bits:
-docs/decisions/0101-bits-of-a-dot.md.)
+q = 2^(e-23): integers less than 2^24, since the largest of a row keeps all its bits. (Why 24 bits:
+docs/decisions/0106-dots-of-24-bits.md.)
+
+32 products add to less than 2^53: exact in float64, with or without FMA, in any order. Of more, one
+operand is cut in two, multiples of 2^12 units and rests, both of at most 2^12: so that up to 2^17
+products of each add to at most 2^53. Still longer sums go on in int64, in two words.
 
 One rounding to float32 ends it; zeros, infinities and NaN as in accumulate.py.
 """
@@ -21,15 +23,17 @@ from jax import lax
 from rlkjax.exact.accumulate import empty_sum, moved_size, rounded
 from rlkjax.exact.few import few_dot, few_products
 from rlkjax.exact.grid import power, to_grid
-from rlkjax.exact.pairs import Pair, ordered_sum, two_sum
+from rlkjax.exact.pairs import Pair, two_sum
 from rlkjax.exact.rounding import F64, I64, Opaque, narrow_sum, wide_dot, widen
 
 Array = jax.Array
 
-DOT_BITS = 22
-DOT_BLOCK = 128
-DOT_WORD = 2**17
-UNROLLED = 4
+DOT_BITS = 23
+DOT_EXACT = 32
+DOT_CUT = 12
+DOT_BLOCK = 2**17
+DOT_WORD = 2**15
+LOW_BITS = 20
 Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
@@ -45,7 +49,7 @@ class Operand(NamedTuple):
     power: Array
 
     def on_grid(self) -> Array:
-        """Multiples of 2^(e - 22): float64."""
+        """Multiples of 2^(e - 23): float64."""
         if self.values.dtype == F64:
             return self.values
         return to_grid(self.values, self.power, DOT_BITS)
@@ -78,13 +82,11 @@ def contract(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array
     size = moved_size(left.values, lhs_contract)
     if size == 0:
         return empty_sum(product_shape(left.values, right.values, dims), opaque)
-    if size <= DOT_BLOCK:
+    if size <= DOT_EXACT:
         return narrow_sum(wide_dot(left.on_grid(), right.on_grid(), dims), opaque)
-    if len(lhs_contract) > 1:
-        left, right, dims = one_axis(left, right, dims)
-    if size <= UNROLLED * DOT_BLOCK:
-        return narrow_sum(few_blocks(left, right, dims, opaque), opaque)
-    return narrow_sum(blocked(left, right, dims), opaque)
+    if size <= DOT_BLOCK:
+        return narrow_sum(in_two(left, right, dims, opaque), opaque)
+    return narrow_sum(blocked(*one_axis(left, right, dims)), opaque)
 
 
 def product_shape(left: Array, right: Array, dims: Dims) -> tuple[int, ...]:
@@ -102,25 +104,37 @@ def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operan
     return left, right, (last, (batch, batch))
 
 
-def few_blocks(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
-    """Product over a few blocks, added as a float64 and what it lost: → float64 to be rounded once.
+def in_two(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
+    """Product of up to 2^17 terms: → float64 to be rounded once.
 
-    What is lost is whole units, few enough to be added exactly; NaN beside an infinity or NaN.
+    An infinity or NaN is in the coarse product.
     """
-    ((left_axis,), (right_axis,)), _ = dims
-    size = left.values.shape[left_axis]
+    coarse, fine = two_products(left, right, dims)
+    return jnp.where(jnp.isfinite(coarse), to_odd(two_sum(coarse, fine, opaque)), coarse)
 
-    def product(first: int) -> Array:
-        length = min(DOT_BLOCK, size - first)
-        pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        return wide_dot(pair[0].on_grid(), pair[1].on_grid(), dims)
 
-    high = product(0)
-    low = jnp.zeros_like(high)
-    for first in range(DOT_BLOCK, size, DOT_BLOCK):
-        high, lost = two_sum(high, product(first), opaque)
-        low = low + lost
-    return jnp.where(low == low, to_odd(ordered_sum(high, low, opaque)), high)
+def two_products(left: Operand, right: Operand, dims: Dims) -> tuple[Array, Array]:
+    """Two products of up to 2^17 terms, both exact, that add to the one of the operands: float64.
+
+    Where an operand is infinite or NaN, the first one is their product.
+    """
+    if left.values.size < right.values.size:
+        x, y = left.on_grid(), right.on_grid()
+        coarse = away(x, left.power)
+        return wide_dot(coarse, y, dims), wide_dot(x - coarse, y, dims)
+    x, y = left.on_grid(), right.on_grid()
+    coarse = away(y, right.power)
+    return wide_dot(x, coarse, dims), wide_dot(x, y - coarse, dims)
+
+
+def away(x: Array, power: Array) -> Array:
+    """The next multiple of 2^(e - 11), away from zero.
+
+    So it is zero for a zero only, and infinity times it is what infinity times x is.
+    """
+    unit = power * np.float64(2.0 ** (DOT_CUT - DOT_BITS))
+    whole = x / unit
+    return jnp.where(whole < 0, jnp.floor(whole), jnp.ceil(whole)) * unit
 
 
 def to_odd(value: Pair) -> Array:
@@ -136,7 +150,10 @@ def to_odd(value: Pair) -> Array:
 
 
 def blocked(left: Operand, right: Operand, dims: Dims) -> Array:
-    """Product over more than one block: float64 within a block, int64 across: → float64."""
+    """Product over more than one block: float64 within a block, int64 across: → float64.
+
+    Its operands have one contracted axis.
+    """
     quantum = np.float64(2.0**-DOT_BITS)
     unit = wide_dot(left.power * quantum, right.power * quantum, dims)
     plain, high, low = block_sums(left, right, 1.0 / unit, dims)
@@ -160,28 +177,38 @@ class Sums(NamedTuple):
 def block_sums(left: Operand, right: Operand, per_unit: Array, dims: Dims) -> Sums:
     """Adds the products of the blocks along one contracted axis, as whole units, exactly.
 
-    Fewer than 2^17 terms fit int64. With more, each integer is split at 2^20.
+    Fewer than 2^15 terms fit int64. With more, each integer is split at 2^20.
     """
     ((left_axis,), (right_axis,)), _ = dims
     size = left.values.shape[left_axis]
-    blocks = -(-size // DOT_BLOCK)
+    block = min(size, DOT_BLOCK)
 
-    def add(sums: Sums, first: int | Array, length: int) -> Sums:
-        pair = (part(left, left_axis, first, length), part(right, right_axis, first, length))
-        product = wide_dot(pair[0].on_grid(), pair[1].on_grid(), dims)
-        integer = lax.convert_element_type(product * per_unit, I64)
+    def integer(x: Array, below: int = 0) -> Array:
+        """x as whole numbers of 2^below units."""
+        return lax.convert_element_type(x * (per_unit * 2.0**-below), I64)
+
+    def add(i: int | Array, sums: Sums) -> Sums:
+        pair = part(left, left_axis, i * block, block), part(right, right_axis, i * block, block)
+        if size <= DOT_EXACT:
+            coarse = wide_dot(pair[0].on_grid(), pair[1].on_grid(), dims)
+            return Sums(coarse, sums.high, integer(coarse))
+        coarse, fine = two_products(*pair, dims)
+        plain, high, low = sums.plain + coarse, integer(coarse, DOT_CUT), integer(fine)
         if size < DOT_WORD:
-            return Sums(sums.plain + product, sums.high, sums.low + integer)
-        low = sums.low + (integer & (2**20 - 1))
-        return Sums(sums.plain + product, sums.high + (integer >> 20), low)
+            return Sums(plain, sums.high, sums.low + (high << DOT_CUT) + low)
+        high = high + (low >> DOT_CUT)
+        rest = LOW_BITS - DOT_CUT
+        low = (high & (2**rest - 1)) << DOT_CUT | low & (2**DOT_CUT - 1)
+        return Sums(plain, sums.high + (high >> rest), sums.low + low)
 
     shape = per_unit.shape
     sums = Sums(jnp.zeros(shape, F64), jnp.zeros(shape, I64), jnp.zeros(shape, I64))
-    if size == 0:
-        return sums
+    if size <= DOT_BLOCK:
+        return add(0, sums) if size else sums
+    blocks = -(-size // DOT_BLOCK)
     missing = blocks * DOT_BLOCK - size
     left, right = padded(left, left_axis, missing), padded(right, right_axis, missing)
-    return lax.fori_loop(0, blocks, lambda i, sums: add(sums, i * DOT_BLOCK, DOT_BLOCK), sums)
+    return lax.fori_loop(0, blocks, add, sums)
 
 
 def part(side: Operand, axis: int, first: int | Array, length: int) -> Operand:
@@ -211,10 +238,10 @@ def rounded_words(high: Array, low: Array) -> Array:
     What low holds beyond 20 bits is carried. If the sum does not fit one word, high keeps more than
     24 bits of it, so that only whether anything is below them matters.
     """
-    small = rounded((high << 20) + low)
-    high = high + (low >> 20)
-    below = lax.convert_element_type((low & (2**20 - 1)) != 0, I64)
-    big = rounded((high << 1) | below) * 2.0**19
+    small = rounded((high << LOW_BITS) + low)
+    high = high + (low >> LOW_BITS)
+    below = lax.convert_element_type((low & (2**LOW_BITS - 1)) != 0, I64)
+    big = rounded((high << 1) | below) * 2.0 ** (LOW_BITS - 1)
     return jnp.where(jnp.abs(high) < 2**30, small, big)
 
 

@@ -317,16 +317,30 @@ class Lowering:
         xs: Sequence[Array],
         params: dict[str, Any],
     ) -> list[Array]:
-        """A loop of known length; body: (carry, x) → (carry, y)."""
-        carry, ys = lax.scan(
-            lambda c, x: body(list(c), list(x)),
+        """A loop of known length; body: (carry, x) → (carry, y).
+
+        What would take a pass over all xs before it, or over all ys after it, is done step by step.
+        """
+        unflushed = [self.views.unflushed(x) for x in xs]
+        sources = [x if raw is None else raw for x, raw in zip(xs, unflushed, strict=True)]
+
+        def step(carry: list[Array], sources: list[Array]) -> tuple[list[Array], list[Array]]:
+            x = [
+                part if raw is None else rounding.flushed(part, self.opaque)
+                for part, raw in zip(sources, unflushed, strict=True)
+            ]
+            new, y = body(carry, x)
+            return list(new), [self.exit(part) for part in y]
+
+        last, ys = lax.scan(
+            step,
             list(carry),
-            list(xs),
+            sources,
             length=params["length"],
             reverse=params["reverse"],
             unroll=params["unroll"],
         )
-        return [*carry, *ys]
+        return [*last, *map(self.views.finished, ys)]
 
     def while_loop(
         self, cond: Callable[[list], Any], body: Callable[[list], list], carry: Sequence[Array]

@@ -11,7 +11,7 @@ from rlkjax.exact.correct import to_float32
 
 Value = NDArray[Any]
 
-SUM_BITS, DOT_BITS = 31, 22
+SUM_BITS, DOT_BITS = 31, 23
 LOWEST = -300
 
 
@@ -82,8 +82,8 @@ def integer_product(rows: Value, columns: Value, left_unit: Value, right_unit: V
     unit = left_unit + np.swapaxes(right_unit, 1, 2)
     total = np.zeros(np.broadcast_shapes(unit.shape), object)
     plain = np.zeros(total.shape)
-    for start in range(0, rows.shape[2], 2**16):
-        part = slice(start, start + 2**16)
+    for start in range(0, rows.shape[2], 2**14):
+        part = slice(start, start + 2**14)
         left, right = rows[..., part], np.swapaxes(columns[..., part], 1, 2)
         with np.errstate(all="ignore"):
             plain = (

@@ -95,7 +95,7 @@ def portable(lhs: Array, rhs: Array, *opaque: Array, dimension_numbers: Dims) ->
 
 
 def by_kernel(
-    lhs: Array, rhs: Array, *_: Array, dimension_numbers: Dims, lanes: int = LANES
+    lhs: Array, rhs: Array, *_: Array, dimension_numbers: Dims, lanes: int = LANES, shares: int = 0
 ) -> Array:
     """The product by the kernel.
 
@@ -104,6 +104,7 @@ def by_kernel(
       rhs: float32.
       dimension_numbers: of `lax.dot_general`.
       lanes: the most numbers in a vector; the processor may have fewer.
+      shares: into how many the work is cut; 0: as many as XLA has threads, if it is worth it.
 
     Returns:
       float32 of the shape that `lax.dot_general` gives.
@@ -118,6 +119,7 @@ def by_kernel(
         lhs_terms_last=left_last,
         rhs_terms_last=right_last,
         lanes=np.int64(lanes),
+        shares=np.int64(shares),
     )
     return lax.reshape(result, product_shape(lhs, rhs, dimension_numbers))
 

@@ -47,6 +47,11 @@ class Views:
         self._found[id(x)] = x, View(view.source, tuple(view.order[a] for a in permutation))
         return x
 
+    def unflushed(self, x: Array) -> Array | None:
+        """What x was before its subnormal numbers became zeros; None if it is not known."""
+        source, order = self.of(x)
+        return source if source is not x and order == tuple(range(x.ndim)) else None
+
     def of(self, x: Array) -> View:
         """The view of a value: of itself, if no other is known."""
         return self._found.get(id(x), (x, View(x, tuple(range(x.ndim)))))[1]

@@ -1,27 +1,17 @@
 // One row times columns whose terms lie side by side, as they lie: a product of a matrix and a vector.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "folds.h"
 #include "grid.h"
 #include "pack.h"
 #include "tile.h"
 #include "vectors.h"
 
 namespace rlkjax {
-
-// The sum of all numbers of a vector, which is exact here in any order.
-template <int W>
-INLINE double total(typename Vectors<W>::Double numbers) {
-  if constexpr (W > 2) {
-    typename Vectors<W / 2>::Double halves[2];
-    std::memcpy(halves, &numbers, sizeof numbers);
-    return total<W / 2>(halves[0] + halves[1]);
-  } else {
-    return numbers[0] + numbers[1];
-  }
-}
 
 // The first `count` numbers of a vector, zeros after them.
 template <int W>
@@ -33,27 +23,65 @@ INLINE typename Vectors<W>::Float first_of(typename Vectors<W>::Float numbers, i
   return (typename Vectors<W>::Float)((Bits)numbers & kept);
 }
 
-// row: numbers on the grid, zeros after the last term. columns: W of them, or the last ones.
-template <int W>
-INLINE Tile<W, 1, 1> dots(const double* row, const Piece& columns, const double* per_unit) {
+// Terms [from, to) of one row times one column: the two sums of every second term.
+template <int W, typename Tiny>
+INLINE typename Vectors<2>::Double two_dots(const double* row, const Piece& columns, int64_t column,
+                                            double per_unit, int64_t from, int64_t to, Tiny tiny) {
   typedef typename Vectors<W>::Float Float;
   typedef typename Vectors<W>::Double Double;
-  Tile<W, 1, 1> tile{};
-  for (int i = 0; i < W && i < columns.count; i++) {
-    const float* x = columns.side.at(columns.row + i, columns.term);
-    const Double scale = Double{} + per_unit[i];
-    Double sum{};
-    int64_t k = 0;
-    for (; k + W <= columns.terms; k += W)
-      sum += on_grid<W>(load<Float>(x + k), scale, columns.tiny) * load<Double>(row + k);
-    if (k < columns.terms) {
-      const Float some = load_before<Float>(columns.side.end(), x + k);
-      sum += on_grid<W>(first_of<W>(some, columns.terms - k), scale, columns.tiny) *
-             load<Double>(row + k);
-    }
-    tile.sum[0][0][i] = total<W>(sum);
+  const float* x = columns.side.at(columns.row + column, columns.term);
+  const Double scale = Double{} + per_unit;
+  Double sum{};
+  int64_t k = from;
+  for (; k + W <= to; k += W)
+    sum += on_grid<W>(load<Float>(x + k), scale, tiny) * load<Double>(row + k);
+  if (k < to) {
+    const Float some = load_before<Float>(columns.side.end(), x + k);
+    sum += on_grid<W>(first_of<W>(some, to - k), scale, tiny) * load<Double>(row + k);
   }
-  return tile;
+  return two_totals<W>(sum);
+}
+
+// even + odd, both exact, as one number whose rounding to float32 is that of the sum. Mostly the sum
+// is exact itself.
+template <int W>
+INLINE typename Vectors<W>::Double together(typename Vectors<W>::Double even,
+                                            typename Vectors<W>::Double odd) {
+  typedef typename Vectors<W>::Double Double;
+  const Double sum = even + odd;
+  if (largest_size<W>(larger(sizes<W>(even), sizes<W>(odd))) < 0x1p52) return sum;
+  return sum - sum == 0.0 ? to_odd<W>(even, odd) : sum;
+}
+
+// A block of W results. row: numbers on the grid, zeros after the last term. columns: W, or the last.
+template <int W, typename Tiny>
+INLINE void dots(const double* row, const Piece& columns, const double* per_unit,
+                 const Block& block, const Words& words, const Part& part, Tiny tiny) {
+  typedef typename Vectors<2>::Double Two;
+  Tile<W, 1, 1> tile{};
+  if (!block.first) tile.load_from(words);
+  bool alone = block.first;
+  const auto hand_over = [&]() INLINED {
+    tile.hand_over(words, alone, block.finite);
+    alone = false;
+  };
+  for (int64_t k = 0; k < block.terms; k += 2 * kExact) {
+    typename Vectors<W>::Double even{}, odd{};
+    const int64_t end = std::min(k + 2 * kExact, block.terms);
+    for (int i = 0; i < W && i < columns.count; i++) {
+      const Two totals = two_dots<W>(row, columns, i, per_unit[i], k, end, tiny);
+      even[i] = totals[0], odd[i] = totals[1];
+    }
+    if (block.first && block.last && block.terms <= 2 * kExact) {
+      tile.sum[0][0] = together<W>(even, odd);
+      return tile.put_into(part);
+    }
+    if (k > 0) hand_over();
+    tile.sum[0][0] += even;
+    if (end - k > kExact) hand_over();
+    tile.sum[0][0] += odd;
+  }
+  tile.settle(block, words, alone, part);
 }
 
 }  // namespace rlkjax

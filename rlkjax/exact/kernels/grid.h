@@ -2,18 +2,20 @@
 // contraction.py and rounding.py, in the same terms.
 //
 // e of a row: 2^e <= M < 2^(e+1), M its largest magnitude; -126 for zeros, 128 beside an infinity
-// or NaN. Its unit is 2^(e-22), so that it holds integers of at most 2^23.
+// or NaN. Its unit is 2^(e-23), so that it holds integers less than 2^24.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "folds.h"
 #include "vectors.h"
 
 namespace rlkjax {
 
-constexpr int kBits = 22;
+constexpr int kBits = 23;
+constexpr int64_t kFilled = 8;  // rows of whole vectors and tiles
 constexpr int32_t kMagnitude = 0x7fffffff, kLowest = 0x00800000;  // bits of a float32; 2^-126
 constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52: added, it leaves whole numbers
 
@@ -30,27 +32,16 @@ struct Side {
   INLINE const float* end() const { return data + rows * terms; }
 };
 
+// The terms from `first` to before `end`.
+struct Terms {
+  int64_t first, end;
+};
+
 INLINE double power_of_two(int exponent) {
   const uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;
   double value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
-}
-
-template <typename Bits>
-INLINE Bits larger(Bits a, Bits b) {
-  return a > b ? a : b;
-}
-
-template <int W>
-INLINE int32_t largest(typename Vectors<W>::Bits bits) {
-  if constexpr (W > 2) {
-    typename Vectors<W / 2>::Bits halves[2];
-    std::memcpy(halves, &bits, sizeof bits);
-    return largest<W / 2>(larger(halves[0], halves[1]));
-  } else {
-    return bits[0] > bits[1] ? bits[0] : bits[1];
-  }
 }
 
 // Bits of the largest magnitude in a row whose terms lie side by side. Integers order like
@@ -66,11 +57,12 @@ INLINE int32_t peak(const float* x, int64_t terms) {
 
 // The same for V * W rows that lie side by side, term by term; only `count` of them are meant.
 template <int W, int V>
-INLINE void peaks_across(const Side& side, int64_t row, int64_t count, int32_t* peaks) {
+INLINE void peaks_across(const Side& side, int64_t row, int64_t count, const Terms& part,
+                         int32_t* peaks) {
   typedef typename Vectors<W>::Bits Bits;
   Bits most[V];
   for (int v = 0; v < V; v++) most[v] = Bits{} + kLowest;
-  for (int64_t k = 0; k < side.terms; k++) {
+  for (int64_t k = part.first; k < part.end; k++) {
     const float* x = side.at(row, k);
     for (int v = 0; v < V; v++)
       most[v] = larger<Bits>(most[v], load_before<Bits>(side.end(), x + v * W) & kMagnitude);
@@ -78,22 +70,30 @@ INLINE void peaks_across(const Side& side, int64_t row, int64_t count, int32_t* 
   for (int v = 0; v < V; v++) store_some(peaks + v * W, most[v], count - v * W);
 }
 
+// Bits of the largest magnitudes in `count` rows, among some of their terms.
+template <int W>
+INLINE void peaks_of(const Side& side, int64_t row, int64_t count, const Terms& part,
+                     int32_t* peaks) {
+  constexpr int V = 4;
+  const int64_t terms = part.end - part.first;
+  int64_t i = 0;
+  if (side.terms_last)
+    for (; i < count; i++) {
+      const float* x = side.at(row + i, part.first);
+      peaks[i] = terms < 2 * W ? peak<W>(x, terms) : peak<2 * W>(x, terms);
+    }
+  for (; count - i >= V * W; i += V * W) peaks_across<W, V>(side, row + i, V * W, part, peaks + i);
+  for (; i < count; i += W) peaks_across<W, 1>(side, row + i, count - i, part, peaks + i);
+}
+
 // Smallest and largest e of some rows.
 struct Exponents {
   int least, most;
 };
 
-// 1 / unit and unit, 2^(e - bits), of `count` rows; `peaks` is scratch.
-template <int W>
-INLINE Exponents units(const Side& side, int64_t row, int64_t count, int bits, int32_t* peaks,
-                       double* per_unit, double* unit) {
-  constexpr int V = 4;
-  int64_t i = 0;
-  if (side.terms_last)
-    for (; i < count; i++) peaks[i] = side.terms < 2 * W ? peak<W>(side.at(row + i, 0), side.terms)
-                                    : peak<2 * W>(side.at(row + i, 0), side.terms);
-  for (; count - i >= V * W; i += V * W) peaks_across<W, V>(side, row + i, V * W, peaks + i);
-  for (; i < count; i += W) peaks_across<W, 1>(side, row + i, count - i, peaks + i);
+// 1 / unit and unit, 2^(e - bits), of `count` rows with these peaks, and zeros to fill up vectors.
+INLINE Exponents units_of(const int32_t* peaks, int64_t count, int bits, double* per_unit,
+                          double* unit) {
   Exponents found{128, -126};
   for (int64_t i = 0; i < count; i++) {
     const int e = (peaks[i] >> 23) - 127;
@@ -101,6 +101,7 @@ INLINE Exponents units(const Side& side, int64_t row, int64_t count, int bits, i
     per_unit[i] = power_of_two(bits - e);
     unit[i] = power_of_two(e - bits);
   }
+  std::fill_n(per_unit + count, -count & (kFilled - 1), 0.0);
   return found;
 }
 

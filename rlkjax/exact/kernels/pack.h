@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
+#include "folds.h"
 #include "grid.h"
 #include "tile.h"
 
@@ -17,38 +19,61 @@ struct Piece {
   const Side& side;
   int64_t row, count, term, terms;
   bool tiny;
+  bool measured;  // whether sums of squares are asked for; otherwise they are 0
 };
 
 // Row by row, each kRowOfTerms long. Rows from `count` to `height` fill up tiles: what they hold
-// gets into results that nobody keeps.
+// gets into results that nobody keeps. Returns a bound of any row's sum of squares: the largest of
+// those of every W-th term, added.
 template <int W>
-INLINE void pack_rows(const Piece& piece, int64_t height, const double* per_unit, double* out) {
+INLINE double pack_rows(const Piece& piece, int64_t height, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;
   typedef typename Vectors<W>::Double Double;
-  for (int64_t i = 0; i < piece.count; i++) {
-    const float* x = piece.side.at(piece.row + i, piece.term);
-    for (int64_t k = 0; k < piece.terms; k += W) {
-      const int64_t at = start_of<W>(k, piece.terms);
-      const Float some = load_before<Float>(x + piece.terms, x + at);
-      store<Double>(out + i * kRowOfTerms + at, on_grid<W>(some, Double{} + per_unit[i], piece.tiny));
+  typename Vectors<W>::Integer most{};
+  knowing(piece.tiny, piece.measured, [&](auto tiny, auto measured) INLINED {
+    for (int64_t i = 0; i < piece.count; i++) {
+      const float* x = piece.side.at(piece.row + i, piece.term);
+      const Double scale = Double{} + per_unit[i];
+      Double squares[2] = {};
+      for (int64_t k = 0; k < piece.terms; k += W) {
+        const int64_t at = start_of<W>(k, piece.terms);
+        const Double numbers =
+            on_grid<W>(load_before<Float>(x + piece.terms, x + at), scale, tiny);
+        store<Double>(out + i * kRowOfTerms + at, numbers);
+        if (!measured) continue;
+        squares[0] += numbers * numbers;
+        std::swap(squares[0], squares[1]);  // two chains of additions take half as long as one
+      }
+      if (measured) most = larger(sizes<W>(squares[0] + squares[1]), most);
     }
-  }
+  });
   for (int64_t i = piece.count; i < height; i++)
     std::fill_n(out + i * kRowOfTerms, piece.terms, 0.0);
+  return total<W>((Double)most);
 }
 
-// Term by term, each `height` numbers, whole vectors; those from `count` on fill up likewise.
-template <int W>
-INLINE void pack_terms(const Piece& piece, int64_t height, const double* per_unit, double* out) {
+// Term by term, each V vectors of rows; those from `count` on fill up likewise. Returns a bound of any
+// row's sum of squares.
+template <int W, int V>
+INLINE double pack_terms(const Piece& piece, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;
   typedef typename Vectors<W>::Double Double;
-  for (int64_t k = 0; k < piece.terms; k++, out += height) {
-    const float* x = piece.side.at(piece.row, piece.term + k);
-    for (int64_t i = 0; i < height; i += W) {
-      const Float some = load_before<Float>(piece.side.end(), x + i);
-      store<Double>(out + i, on_grid<W>(some, load<Double>(per_unit + i), piece.tiny));
+  Double squares[V] = {};
+  knowing(piece.tiny, piece.measured, [&](auto tiny, auto measured) INLINED {
+    for (int64_t k = 0; k < piece.terms; k++, out += V * W) {
+      const float* x = piece.side.at(piece.row, piece.term + k);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; v++) {
+        const Float some = load_before<Float>(piece.side.end(), x + v * W);
+        const Double numbers = on_grid<W>(some, load<Double>(per_unit + v * W), tiny);
+        store<Double>(out + v * W, numbers);
+        if (measured) squares[v] += numbers * numbers;
+      }
     }
-  }
+  });
+  typename Vectors<W>::Integer most{};
+  for (int v = 0; v < V; v++) most = larger(sizes<W>(squares[v]), most);
+  return largest_size<W>(most);
 }
 
 // From rows of terms to terms of rows, W rows at a time.
@@ -64,31 +89,36 @@ template <int W, int MR>
 struct PackedRows {
   const double* data;
   int64_t row, term, step;
+  double squares = 0;  // a bound of any row's sum of squares
 
   INLINE PackedRows(const Piece& piece, const double* per_unit, double* out) : data(out) {
     if (piece.side.terms_last) {
       row = kRowOfTerms, term = 1, step = MR * kRowOfTerms;
-      pack_rows<W>(piece, (piece.count + MR - 1) / MR * MR, per_unit, out);
+      squares = pack_rows<W>(piece, (piece.count + MR - 1) / MR * MR, per_unit, out);
       return;
     }
-    row = 1, term = MR, step = MR * piece.terms;
+    constexpr int V = MR < W ? 1 : MR / W;
+    row = 1, term = V * W, step = V * W * piece.terms;
     for (int64_t i = 0; i < piece.count; i += MR) {
       const int64_t count = std::min<int64_t>(MR, piece.count - i);
-      const Piece part{piece.side, piece.row + i, count, piece.term, piece.terms, piece.tiny};
-      pack_terms<W>(part, MR, per_unit + i, out + i / MR * step);
+      const Piece part{piece.side, piece.row + i, count, piece.term,
+                       piece.terms, piece.tiny,    piece.measured};
+      const double some = pack_terms<W, V>(part, per_unit + i, out + i / MR * step);
+      if (!(some <= squares)) squares = some == some ? some : INFINITY;
     }
   }
 
   INLINE Rows at(int64_t first) const { return {data + first / MR * step, row, term}; }
 };
 
-// Columns for a tile, `width` of them, term by term; `rows` is scratch.
-template <int W>
-INLINE void pack_columns(const Piece& piece, int64_t width, const double* per_unit, double* rows,
-                         double* out) {
-  if (!piece.side.terms_last) return pack_terms<W>(piece, width, per_unit, out);
-  pack_rows<W>(piece, width, per_unit, rows);
-  transpose<W>(rows, width, piece.terms, out);
+// Columns for a tile, NV vectors of them, term by term; `rows` is scratch. Returns a bound of any
+// column's sum of squares.
+template <int W, int NV>
+INLINE double pack_columns(const Piece& piece, const double* per_unit, double* rows, double* out) {
+  if (!piece.side.terms_last) return pack_terms<W, NV>(piece, per_unit, out);
+  const double squares = pack_rows<W>(piece, NV * W, per_unit, rows);
+  transpose<W>(rows, NV * W, piece.terms, out);
+  return squares;
 }
 
 }  // namespace rlkjax

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
+#include "parts.h"
+#include "plan.h"
 #include "processor.h"
 #include "shared_work.h"
 #include "slab.h"
@@ -16,48 +19,55 @@ namespace ffi = xla::ffi;
 
 namespace rlkjax {
 
-// The slab of some products that lie one after the other, the first of which is given.
+// What one thread does at a time.
+struct Task {
+  enum Step { kSlabs, kPeaks, kSums, kEnd } step;
+  Product product;  // the first of `matrices` that lie one after the other
+  int64_t matrices;
+  Slab slab;
+  int64_t place, part;  // numbers of the slab, and of the part of its terms
+  Parts parts;
+};
+
+// `add_terms` is called in one place: it is most of the library.
 template <int W, int MR>
-INLINE void multiply_some(const Product& first, int64_t matrices, const Slab& slab) {
+INLINE void take_step(const Task& task) {
   const Scratch scratch;
-  for (int64_t matrix = 0; matrix < matrices; matrix++) {
-    const Product product = product_at(first, matrix);
-    if (first.left.rows == 1)
-      multiply<W, 1>(product, slab, scratch);
-    else
-      multiply<W, MR>(product, slab, scratch);
+  if (task.step == Task::kPeaks) return peaks_of_part<W>(task.product, task.parts, task.part);
+  if (task.step == Task::kEnd)
+    return add_parts<W>(task.product, task.slab, task.parts, task.place, scratch);
+  const bool cut = task.step == Task::kSums;
+  const int64_t all = task.product.left.terms;
+  const Terms terms = cut ? task.parts.terms_of(task.part, all) : Terms{0, all};
+  const Words words = cut ? task.parts.words_at(task.place, task.part) : scratch.words;
+  for (int64_t matrix = 0; matrix < task.matrices; matrix++) {
+    const Product product = product_at(task.product, matrix);
+    const Units units = cut ? units_of_parts(product, task.slab, task.parts, scratch)
+                            : units_found<W>(product, task.slab, scratch);
+    add_terms<W, MR>(product, task.slab, terms, units, words, scratch);
   }
 }
 
-TARGET_8 void multiply_8(const Product& first, int64_t matrices, const Slab& slab) {
-  multiply_some<8, 8>(first, matrices, slab);
+template <int W, int MR>
+INLINE void take(const Task& task) {
+  if (task.product.left.rows == 1)
+    take_step<W, 1>(task);
+  else
+    take_step<W, MR>(task);
 }
 
-TARGET_4 void multiply_4(const Product& first, int64_t matrices, const Slab& slab) {
-  multiply_some<4, 4>(first, matrices, slab);
-}
+TARGET_8 void take_8(const Task& task) { take<8, 8>(task); }
 
-void multiply_2(const Product& first, int64_t matrices, const Slab& slab) {
-  multiply_some<2, 4>(first, matrices, slab);
-}
+TARGET_4 void take_4(const Task& task) { take<4, 4>(task); }
 
-constexpr int64_t kPacking = 8;      // putting a number on its grid takes as long as 8 products
-constexpr int64_t kAlone = 1 << 18;  // work that one thread does as fast as several
-constexpr int64_t kPiece = 1 << 16;  // work beside which taking a piece costs nothing
+void take_2(const Task& task) { take<2, 4>(task); }
 
-// Rows and columns of a slab: so that there are two or more for each thread, but none so thin that
-// putting numbers on their grid outweighs multiplying them. Rows are cut first, as they are packed
-// once. Columns for one row are read twice, from the cache.
-Slab largest_slab(const Product& product, int64_t batch, int64_t threads) {
-  const Side &left = product.left, &right = product.right;
-  const auto share = [](int64_t size, int64_t parts, int64_t least) {
-    return std::max(least, ((size + parts - 1) / parts + 7) / 8 * 8);
-  };
-  const int64_t rows = std::min(kSlabRows, share(batch * left.rows, 2 * threads, 32));
-  const int64_t pieces = batch * ((left.rows + rows - 1) / rows);
-  int64_t columns = share(right.rows, (2 * threads + pieces - 1) / pieces, 32);
-  if (left.rows == 1) columns = std::min(columns, std::max<int64_t>(32, (1 << 16) / right.terms));
-  return {0, rows, 0, std::min(kSlabColumns, columns)};
+// Slab number `place` of a product.
+Slab slab_at(const Product& product, const Plan& plan, int64_t place) {
+  const int64_t across = pieces_of(product.right.rows, plan.columns);
+  const int64_t row = place / across * plan.rows, column = place % across * plan.columns;
+  return {row, std::min(plan.rows, product.left.rows - row), column,
+          std::min(plan.columns, product.right.rows - column)};
 }
 
 // One row, if any, is the left one: in memory the result lies alike.
@@ -67,33 +77,64 @@ Product turned(Product product) {
   return product;
 }
 
+// Slab by slab, or many small products at once.
+template <typename Take, typename Pool>
+void multiply_slabs(Pool& pool, int64_t threads, const Product& first, int64_t batch,
+                    const Plan& plan, Take take) {
+  const int64_t slabs =
+      pieces_of(first.left.rows, plan.rows) * pieces_of(first.right.rows, plan.columns);
+  const int64_t together = std::max<int64_t>(1, slabs == 1 ? kPiece / work_of(first) : 1);
+  in_parallel(pool, threads, pieces_of(batch, together) * slabs, [=](int64_t piece) {
+    const int64_t matrix = piece / slabs * together, place = piece % slabs;
+    take(Task{Task::kSlabs, product_at(first, matrix), std::min(together, batch - matrix),
+              slab_at(first, plan, place), place, 0, {}});
+  });
+}
+
+// One product, its terms cut into parts.
+template <typename Take, typename Pool>
+void multiply_parts(Pool& pool, int64_t threads, const Product& product, const Plan& plan,
+                    Take take) {
+  const int64_t slabs =
+      pieces_of(product.left.rows, plan.rows) * pieces_of(product.right.rows, plan.columns);
+  const int64_t terms = pieces_of(pieces_of(product.left.terms, plan.parts), kBlock) * kBlock;
+  const int64_t count = pieces_of(product.left.terms, terms);
+  const int64_t rows = pieces_of(std::min(plan.rows, product.left.rows), kFilled) * kFilled;
+  const std::unique_ptr<int32_t[]> peaks(
+      new int32_t[count * (product.left.rows + product.right.rows)]);
+  const std::unique_ptr<double[]> words(new double[slabs * count * 2 * rows * Words::kStride]);
+  const Parts parts{count, terms, peaks.get(), words.get(), rows};
+  const auto step = [=](Task::Step kind, int64_t place, int64_t part) {
+    take(Task{kind, product, 1, slab_at(product, plan, place), place, part, parts});
+  };
+  in_parallel(pool, threads, count, [=](int64_t part) { step(Task::kPeaks, 0, part); });
+  in_parallel(pool, threads, slabs * count,
+              [=](int64_t piece) { step(Task::kSums, piece / count, piece % count); });
+  in_parallel(pool, threads, slabs, [=](int64_t place) { step(Task::kEnd, place, 0); });
+}
+
 ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Buffer<ffi::F32> rhs,
                         ffi::ResultBuffer<ffi::F32> result, bool lhs_terms_last,
-                        bool rhs_terms_last, int64_t lanes) {
+                        bool rhs_terms_last, int64_t lanes, int64_t shares) {
   const auto side = [](const ffi::Buffer<ffi::F32>& x, bool terms_last) {
     const auto sizes = x.dimensions();
     return Side{x.typed_data(), sizes[terms_last ? 1 : 2], sizes[terms_last ? 2 : 1], terms_last};
   };
   const Product first =
       turned({side(lhs, lhs_terms_last), side(rhs, rhs_terms_last), result->typed_data()});
-  const int64_t batch = lhs.dimensions()[0], terms = first.left.terms;
-  const int64_t rows = first.left.rows, columns = first.right.rows;
-  if (batch == 0) return ffi::Error::Success();
-  const int64_t work = terms * (rows * columns + kPacking * (rows + columns));
-  const int64_t threads = batch * work < kAlone ? 1 : std::max<int64_t>(1, pool.num_threads());
-  const Slab most = largest_slab(first, batch, threads);
-  const int64_t down = (rows + most.rows - 1) / most.rows;
-  const int64_t across = (columns + most.columns - 1) / most.columns;
-  const int64_t together = std::max<int64_t>(1, down * across == 1 ? kPiece / work : 1);
-  const int64_t pieces = (batch + together - 1) / together * down * across;
-  const auto multiply = widest(lanes, multiply_8, multiply_4, multiply_2);
-  in_parallel(pool, threads, pieces, [=](int64_t piece) {
-    const int64_t matrix = piece / (down * across) * together, place = piece % (down * across);
-    const int64_t row = place / across * most.rows, column = place % across * most.columns;
-    multiply(product_at(first, matrix), std::min(together, batch - matrix),
-             {row, std::min(most.rows, rows - row), column,
-              std::min(most.columns, columns - column)});
-  });
+  const int64_t batch = lhs.dimensions()[0];
+  if (first.left.terms == 0) std::fill_n(result->typed_data(), result->element_count(), 0.0f);
+  if (first.left.terms == 0 || result->element_count() == 0) return ffi::Error::Success();
+  const bool alone = batch * work_of(first) < kAlone;
+  const int64_t wanted = shares > 0 ? shares : alone ? 1 : pool.num_threads();
+  const int64_t threads = std::max<int64_t>(1, wanted);
+  const Plan plan = best_plan(first, batch, threads);
+  const auto take = widest(lanes, take_8, take_4, take_2);
+  if (plan.parts == 1)
+    multiply_slabs(pool, threads, first, batch, plan, take);
+  else
+    for (int64_t i = 0; i < batch; i++)
+      multiply_parts(pool, threads, product_at(first, i), plan, take);
   return ffi::Error::Success();
 }
 
@@ -107,4 +148,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(RlkjaxProduct, rlkjax::multiply_all,
                                   .Ret<ffi::Buffer<ffi::F32>>()
                                   .Attr<bool>("lhs_terms_last")
                                   .Attr<bool>("rhs_terms_last")
-                                  .Attr<int64_t>("lanes"));
+                                  .Attr<int64_t>("lanes")
+                                  .Attr<int64_t>("shares"));

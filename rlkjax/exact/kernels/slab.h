@@ -1,4 +1,7 @@
 // A slab of a product of matrices: so many rows and columns that what they need stays in the cache.
+//
+// Its terms may be cut into parts, which threads add side by side: sums are exact, so they can be cut
+// anywhere. First the peaks of every part are found, then its sums, and then those are added.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +16,7 @@
 
 namespace rlkjax {
 
-constexpr int64_t kSlabRows = 128, kSlabColumns = 256;
+constexpr int64_t kSlabRows = 128, kSlabColumns = Words::kStride;
 constexpr int64_t kPanel = 24;  // columns of the widest tile
 constexpr int64_t kAligned = 8;  // numbers in a cache line
 
@@ -25,6 +28,11 @@ struct Product {
 
 struct Slab {
   int64_t row, rows, column, columns;
+};
+
+// Units of the rows and columns of a slab.
+struct Units {
+  Exponents rows, columns;
 };
 
 // Product number `matrix` of those that lie one after the other.
@@ -40,7 +48,7 @@ struct Scratch {
   double *left, *panel, *panel_rows;
   Words words;
   double *row_unit, *per_row_unit, *column_unit, *per_column_unit;
-  int32_t* peaks;
+  int32_t *row_peaks, *column_peaks;
 
   Scratch() {
     constexpr int64_t kRows = kSlabRows, kColumns = kSlabColumns, kAll = kRows + kColumns;
@@ -51,32 +59,24 @@ struct Scratch {
     const auto take = [&next](int64_t size) { return (next += size) - size; };
     left = take(kRows * kRowOfTerms);
     panel = take(kPanel * kRowOfTerms), panel_rows = take(kPanel * kRowOfTerms);
-    words = {take(kRows * kColumns), take(kRows * kColumns), kColumns};
+    words = {take(kRows * kColumns), take(kRows * kColumns)};
     row_unit = take(kRows), per_row_unit = take(kRows);
     column_unit = take(kColumns), per_column_unit = take(kColumns);
-    peaks = reinterpret_cast<int32_t*>(take(kAll));
+    row_peaks = reinterpret_cast<int32_t*>(take(kRows));
+    column_peaks = reinterpret_cast<int32_t*>(take(kColumns));
   }
 };
 
-// A block of the terms of a product.
-struct Block {
-  int64_t term, terms;
-  bool first, last;
-};
-
-template <typename Tile>
-INLINE void settle(Tile tile, const Block& block, const Words& words, const Part& part) {
-  if (!block.last) return tile.add_to(words, block.first);
-  if (!block.first) tile.finish(words);
-  tile.put_into(part);
-}
-
+// Rows of a slab times a panel of NV vectors of columns.
 template <int W, int MR, int NV>
-INLINE void tiles(const PackedRows<W, MR>& rows, const double* panel, const Block& block,
-                  const Words& words, const Part& part) {
+INLINE void panel(const PackedRows<W, MR>& rows, const Piece& columns, const double* per_unit,
+                  Block block, const Scratch& scratch, const Words& words, const Part& part) {
+  const double squares =
+      pack_columns<W, NV>(columns, per_unit, scratch.panel_rows, scratch.panel);
+  if (rows.squares * squares <= kSmall) block.exact = kBlock;
   for (int64_t row = 0; row < part.rows; row += MR)
-    settle(products<W, MR, NV>(rows.at(row), panel, block.terms), block, words.at(row, 0),
-           part.at(row, 0, MR, NV * W));
+    tile_of<W, MR, NV>(rows.at(row), scratch.panel, block, words.at(row, 0),
+                       part.at(row, 0, MR, NV * W));
 }
 
 // The same for one row, whose packed numbers are `row`, and columns whose terms lie side by side.
@@ -84,55 +84,84 @@ template <int W>
 INLINE void tiles_of_dots(double* row, const Piece& columns, const double* per_unit,
                           const Block& block, const Words& words, const Part& part) {
   std::fill_n(row + block.terms, W, 0.0);
-  for (int64_t first = 0; first < columns.count; first += W) {
-    const Piece some{columns.side, columns.row + first, columns.count - first, block.term,
-                     block.terms, columns.tiny};
-    settle(dots<W>(row, some, per_unit + first), block, words.at(0, first),
-           part.at(0, first, 1, W));
-  }
+  knowing(columns.tiny, [&](auto tiny) INLINED {
+    for (int64_t first = 0; first < columns.count; first += W) {
+      const Piece some{columns.side, columns.row + first, columns.count - first, block.term,
+                       block.terms,  columns.tiny,        false};
+      dots<W>(row, some, per_unit + first, block, words.at(0, first), part.at(0, first, 1, W), tiny);
+    }
+  });
 }
 
+// Units of a slab whose peaks are in `scratch`.
+INLINE Units units_of(const Slab& slab, const Scratch& scratch) {
+  return {units_of(scratch.row_peaks, slab.rows, kBits, scratch.per_row_unit, scratch.row_unit),
+          units_of(scratch.column_peaks, slab.columns, kBits, scratch.per_column_unit,
+                   scratch.column_unit)};
+}
+
+// The same, peaks included.
+template <int W>
+INLINE Units units_found(const Product& product, const Slab& slab, const Scratch& scratch) {
+  const Terms all{0, product.left.terms};
+  peaks_of<W>(product.left, slab.row, slab.rows, all, scratch.row_peaks);
+  peaks_of<W>(product.right, slab.column, slab.columns, all, scratch.column_peaks);
+  return units_of(slab, scratch);
+}
+
+// Where the result of a slab goes.
+INLINE Part part_of(const Product& product, const Slab& slab, const Units& units,
+                    const Scratch& scratch) {
+  return {product.result + slab.row * product.right.rows + slab.column,
+          product.right.rows,
+          slab.rows,
+          slab.columns,
+          scratch.row_unit,
+          scratch.column_unit,
+          ordinary(units.rows, units.columns)};
+}
+
+// Adds some terms of a slab: into the result if these are all of them, otherwise into `words`.
 // W: numbers in a vector; MR and 3 * W: rows and columns of the largest tile. MR is 1 for one row.
 template <int W, int MR>
-INLINE void multiply(const Product& product, const Slab& slab, const Scratch& scratch) {
+INLINE void add_terms(const Product& product, const Slab& slab, const Terms& terms,
+                      const Units& units, const Words& words, const Scratch& scratch) {
   const Side &left = product.left, &right = product.right;
-  const Exponents row_range = units<W>(left, slab.row, slab.rows, kBits, scratch.peaks,
-                                       scratch.per_row_unit, scratch.row_unit);
-  const Exponents column_range = units<W>(right, slab.column, slab.columns, kBits, scratch.peaks,
-                                          scratch.per_column_unit, scratch.column_unit);
-  const Part part{product.result + slab.row * right.rows + slab.column,
-                  right.rows,
-                  slab.rows,
-                  slab.columns,
-                  scratch.row_unit,
-                  scratch.column_unit,
-                  ordinary(row_range, column_range)};
+  const Part part = part_of(product, slab, units, scratch);
   const int64_t vectors = (slab.columns + W - 1) / W;
-  for (int64_t term = 0; term < left.terms; term += kBlock) {
-    const Block block{term, std::min(kBlock, left.terms - term), term == 0,
-                      term + kBlock >= left.terms};
-    const PackedRows<W, MR> rows(
-        {left, slab.row, slab.rows, term, block.terms, tiny(row_range)}, scratch.per_row_unit,
-        scratch.left);
+  const bool measured = left.terms > kExact, all = terms.end - terms.first == left.terms;
+  for (int64_t term = terms.first; term < terms.end; term += kBlock) {
+    const Block block{term,
+                      std::min(kBlock, terms.end - term),
+                      kExact,
+                      term == terms.first,
+                      all && term + kBlock >= terms.end,
+                      std::max(units.rows.most, units.columns.most) < 128};
+    const Piece above{left,        slab.row,         slab.rows, term,
+                      block.terms, tiny(units.rows), measured};
+    const PackedRows<W, MR> rows(above, scratch.per_row_unit, scratch.left);
+    const auto columns = [&](int64_t first, int64_t count) INLINED {
+      return Piece{right,       slab.column + first, count,   term,
+                   block.terms, tiny(units.columns), measured};
+    };
     if (MR == 1 && right.terms_last) {
-      const Piece columns{right, slab.column, slab.columns, term, block.terms, tiny(column_range)};
-      tiles_of_dots<W>(scratch.left, columns, scratch.per_column_unit, block, scratch.words, part);
+      tiles_of_dots<W>(scratch.left, columns(0, slab.columns), scratch.per_column_unit, block,
+                       words, part);
       continue;
     }
     for (int64_t vector = 0, taken; vector < vectors; vector += taken) {
       taken = vectors - vector == 4 ? 2 : std::min<int64_t>(3, vectors - vector);
       const int64_t first = vector * W, count = std::min(taken * W, slab.columns - first);
-      pack_columns<W>({right, slab.column + first, count, term, block.terms, tiny(column_range)},
-                      taken * W, scratch.per_column_unit + first, scratch.panel_rows,
-                      scratch.panel);
-      const Words words = scratch.words.at(0, first);
-      const Part panel = part.at(0, first, slab.rows, count);
+      const double* const per_unit = scratch.per_column_unit + first;
+      const Piece some = columns(first, count);
+      const Words here = words.at(0, first);
+      const Part there = part.at(0, first, slab.rows, count);
       if (taken == 3)
-        tiles<W, MR, 3>(rows, scratch.panel, block, words, panel);
+        panel<W, MR, 3>(rows, some, per_unit, block, scratch, here, there);
       else if (taken == 2)
-        tiles<W, MR, 2>(rows, scratch.panel, block, words, panel);
+        panel<W, MR, 2>(rows, some, per_unit, block, scratch, here, there);
       else
-        tiles<W, MR, 1>(rows, scratch.panel, block, words, panel);
+        panel<W, MR, 1>(rows, some, per_unit, block, scratch, here, there);
     }
   }
 }

@@ -61,7 +61,8 @@ INLINE void sum_rows(const Side& side, int64_t row, int64_t count, float* result
   constexpr int V = 4;
   int32_t peaks[kSumRows];
   double per_unit[kSumRows], unit[kSumRows], sums[kSumRows], high[kSumRows], low[kSumRows];
-  const Exponents range = units<W>(side, row, count, kSumBits, peaks, per_unit, unit);
+  peaks_of<W>(side, row, count, {0, side.terms}, peaks);
+  const Exponents range = units_of(peaks, count, kSumBits, per_unit, unit);
   const bool tiny = range.least - kSumBits - 1 < -126;
   const bool ordinary = range.least - kSumBits >= -126 && range.most < 128;
   std::fill_n(high, kSumRows, 0.0);

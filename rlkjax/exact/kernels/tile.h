@@ -1,8 +1,11 @@
 // The innermost loops: a tile of MR rows times NV vectors of columns, kept in registers.
 //
-// Products of whole numbers are at most 2^46, and a block of 128 terms adds to at most 2^53: exact
-// in float64, in any order, with or without FMA. Beyond one block a sum goes on in two words:
-// `high` takes multiples of 2^26, `low` the rest, of at most 2^25. Both stay exact for 2^26 blocks.
+// Whole numbers are less than 2^24, as the largest of a row are what they were: 32 products add to
+// at most 32 (2^24 - 1)^2 = 2^53 - 2^30 + 32, exact in float64, in any order, with or without FMA.
+// Before more follow, a sum hands over its multiples of 2^26 to a second word, `high`, and keeps the
+// rest, of at most 2^25. `high` is 1.5 * 2^78 too large, so that adding to it rounds to 2^26, and
+// exact for 2^29 terms. Most blocks may add more: no sum of products exceeds the root of the product
+// of both sums of squares (Cauchy and Schwarz), which are found while the numbers are put on the grid.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +16,9 @@
 
 namespace rlkjax {
 
-constexpr int64_t kBlock = 128;
+constexpr int64_t kBlock = 128;  // terms of a row that are packed at once
+constexpr int64_t kExact = 32;   // terms that add exactly, whatever they are
+constexpr double kSmall = 0x1p105;  // squares of sums that are exact, with room for a rest
 constexpr double kSplit = kMagic * 0x1p26;  // added, it leaves multiples of 2^26
 
 // Numbers on a grid, of a block of terms: term k of row i is data[i * row + k * term].
@@ -22,14 +27,14 @@ struct Rows {
   int64_t row, term;
 };
 
-// Sums that go on over blocks; both words lie alike.
+// Sums that go on over blocks; both words lie alike, and every kStride numbers another row.
 struct Words {
+  static constexpr int64_t kStride = 256;
   double *high, *low;
-  int64_t stride;
 
   INLINE Words at(int64_t row, int64_t column) const {
-    const int64_t offset = row * stride + column;
-    return {high + offset, low + offset, stride};
+    const int64_t offset = row * kStride + column;
+    return {high + offset, low + offset};
   }
 };
 
@@ -69,11 +74,53 @@ INLINE typename Vectors<W>::Double to_odd(typename Vectors<W>::Double high,
   return high - high == 0.0 ? odd : high;
 }
 
-// The sums of a tile, in registers.
+// A block of the terms of a product.
+struct Block {
+  int64_t term, terms;
+  int64_t exact;  // terms that may be added before a sum hands over
+  bool first, last, finite;
+};
+
+// The sums of a tile, in registers: whatever goes through all of them has to be unrolled.
 template <int W, int MR, int NV>
 struct Tile {
   typedef typename Vectors<W>::Double Double;
   Double sum[MR][NV];
+
+  // Calls fn(sum, words) for each vector.
+  template <typename Fn>
+  INLINE void each(const Words& words, const Fn& fn) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; j++) fn(sum[i][j], words.at(i, j * W));
+  }
+
+  INLINE void load_from(const Words& words) {
+    each(words, [](Double& sum, const Words& here) INLINED { sum = load<Double>(here.low); });
+  }
+
+  // Multiples of 2^26 go over to `high`, which holds nothing if `first`. So does an infinity or NaN,
+  // and leaves nothing; where there can be none, this need not be seen to.
+  INLINE void hand_over(const Words& words, bool first, bool finite) {
+    each(words, [=](Double& sum, const Words& here) INLINED {
+      const Double before = first ? Double{} + kSplit : load<Double>(here.high);
+      const Double after = before + sum;
+      sum -= after - before;
+      if (!finite) sum = sum == sum ? sum : Double{};
+      store<Double>(here.high, after);
+    });
+  }
+
+  // Ends a block, before which nothing was handed over if `alone`.
+  INLINE void settle(const Block& block, const Words& words, bool alone, const Part& part) {
+    if (!block.last || !(alone || block.finite)) hand_over(words, alone, block.finite);
+    if (!block.last)
+      return each(words, [](Double& sum, const Words& here) INLINED { store<Double>(here.low, sum); });
+    if (!alone) take_back(words);
+    Tile settled = *this;
+    settled.put_into(part);
+  }
 
   INLINE void put_into(const Part& part) const {
     Double unit[NV];
@@ -86,36 +133,21 @@ struct Tile {
     }
   }
 
-  // The sums of one more block, after those that `words` holds: none yet if it is the first one.
-  INLINE void add_to(const Words& words, bool first) const {
-    for (int i = 0; i < MR; i++) {
-      for (int j = 0; j < NV; j++) {
-        const Words here = words.at(i, j * W);
-        const Double most = (sum[i][j] + kSplit) - kSplit, rest = sum[i][j] - most;
-        store<Double>(here.high, first ? most : load<Double>(here.high) + most);
-        store<Double>(here.low, first ? rest : load<Double>(here.low) + rest);
-      }
-    }
-  }
-
-  // These sums become those of all blocks, this one being the last.
-  INLINE void finish(const Words& words) {
-    for (int i = 0; i < MR; i++) {
-      for (int j = 0; j < NV; j++) {
-        const Words here = words.at(i, j * W);
-        const Double most = (sum[i][j] + kSplit) - kSplit, rest = sum[i][j] - most;
-        sum[i][j] = to_odd<W>(load<Double>(here.high) + most, load<Double>(here.low) + rest);
-      }
-    }
+ private:
+  // What was handed over comes back: one number whose rounding to float32 is that of the sum.
+  INLINE void take_back(const Words& words) {
+    each(words, [](Double& sum, const Words& here) INLINED {
+      sum = to_odd<W>(load<Double>(here.high) - kSplit, sum);
+    });
   }
 };
 
-// columns: term by term, NV * W numbers each.
+// Adds terms of a block to the sums of a tile. columns: term by term, NV * W numbers each.
 template <int W, int MR, int NV>
-INLINE Tile<W, MR, NV> products(const Rows& rows, const double* columns, int64_t terms) {
+INLINE void add_products(Tile<W, MR, NV>& tile, const Rows& rows, const double* columns,
+                         int64_t from, int64_t to) {
   typedef typename Vectors<W>::Double Double;
-  Tile<W, MR, NV> tile{};
-  for (int64_t k = 0; k < terms; k++) {
+  for (int64_t k = from; k < to; k++) {
     Double column[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; j++) column[j] = load<Double>(columns + (k * NV + j) * W);
@@ -126,7 +158,21 @@ INLINE Tile<W, MR, NV> products(const Rows& rows, const double* columns, int64_t
       for (int j = 0; j < NV; j++) tile.sum[i][j] += column[j] * x;
     }
   }
-  return tile;
+}
+
+// A block of a tile, from what `words` holds of those before it.
+template <int W, int MR, int NV>
+INLINE void tile_of(const Rows& rows, const double* columns, const Block& block,
+                    const Words& words, const Part& part) {
+  Tile<W, MR, NV> tile{};
+  if (!block.first) tile.load_from(words);
+  int64_t k = 0;
+  for (; k + block.exact < block.terms; k += block.exact) {
+    add_products(tile, rows, columns, k, k + block.exact);
+    tile.hand_over(words, block.first && k == 0, block.finite);
+  }
+  add_products(tile, rows, columns, k, block.terms);
+  tile.settle(block, words, block.first && k == 0, part);
 }
 
 }  // namespace rlkjax

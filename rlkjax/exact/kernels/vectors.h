@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #define INLINE inline __attribute__((always_inline))
+#define INLINED __attribute__((always_inline))  // a lambda, for the processor that calls it
 
 namespace rlkjax {
 
@@ -26,6 +28,17 @@ INLINE T load(const void* from) {
 template <typename T>
 INLINE void store(void* to, T value) {
   std::memcpy(to, &value, sizeof value);
+}
+
+// Calls fn with flags that are known when the call is compiled, so that no loop in it asks for them.
+template <typename Fn>
+INLINE void knowing(bool flag, const Fn& fn) {
+  return flag ? fn(std::true_type()) : fn(std::false_type());
+}
+
+template <typename Fn>
+INLINE void knowing(bool one, bool other, const Fn& fn) {
+  knowing(one, [&](auto first) INLINED { knowing(other, [&](auto second) INLINED { fn(first, second); }); });
 }
 
 // A vector, of which nothing lies at `end` or beyond: zeros there.

@@ -213,9 +213,12 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
         yield f"microbatches_{check}", exact(fn)(*batch), alone
         yield f"microbatches_reference_{check}", reference(fn)(*batch), alone
     even = np.random.default_rng(27).normal(size=(64, 6)).astype(np.float32)
+    factors = exact(lambda x: (x.sum(0) / 64, 0.3 * (x * 0.5).sum(0), (x.T @ x) * 0.1))
+    largest = np.full((2**16, 2), np.nextafter(np.float32(2), np.float32(0)))
+    yield "largest", exact(shared_factors(mesh, False))(largest), factors(largest)
     for check in (True, False):
         fn = shared_factors(mesh, check)
-        alone = exact(lambda x: (x.sum(0) / 64, 0.3 * (x * 0.5).sum(0), (x.T @ x) * 0.1))(even)
+        alone = factors(even)
         yield f"factors_{check}", exact(fn)(even), alone
         yield f"factors_reference_{check}", reference(fn)(even), alone
     fn = shared_unequal_factors(mesh)

@@ -37,9 +37,9 @@ def test_sum_is_that_of_elements_on_the_grid_of_the_largest():
     assert total(jnp.float32([1.0, 0.75 * q, -1.0])) == np.float32(q)
 
 
-def test_dot_is_that_of_operands_of_23_bits():
-    # the row [1, x] has e = 0, q = 2^-22; x = 1.5 q goes to 2 q. The column [0, 1] picks it out.
-    q = 2.0**-22
+def test_dot_is_that_of_operands_of_24_bits():
+    # the row [1, x] has e = 0, q = 2^-23; x = 1.5 q goes to 2 q. The column [0, 1] picks it out.
+    q = 2.0**-23
     row, column = jnp.float32([[1.0, 1.5 * q]]), jnp.float32([[0.0], [1.0]])
     assert product(row, column) == np.float32(2 * q)
     # the column [1, x] is rounded likewise: 1 * 0 + 1 * 2 q
@@ -79,13 +79,19 @@ def test_a_million_elements():
     assert bits(product(x, y)) == bits(reference(jnp.matmul)(x, y))
 
 
-def test_more_blocks_than_one_word_holds():
-    # every operand is 2^23 - 1 units of 2^-22, so one product is just below 2^46 units; 2^17 + 3 of
-    # them do not fit 63 bits
-    value = np.float32((2**23 - 1) * 2.0**-22)
-    n = 2**17 + 3
-    x = np.full(n, value, np.float32)
-    want = np.float32(float(Fraction(float(value)) ** 2 * n))
+def test_a_product_with_one_term_is_that_of_two_numbers():
+    x, y = wide(9, 400, 1), wide(10, 1, 300)
+    assert bits(product(x, y)) == bits(x * y + np.float32(0))
+
+
+LARGEST = np.nextafter(np.float32(2), np.float32(0))  # 2^24 - 1 units of 2^-23
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 64, 65, 2**15 - 1, 2**15 + 3, 2**17, 2**17 + 3])
+def test_the_largest_products_are_added_without_loss(size):
+    # one product is just below 2^48 units: 32 of them fit 53 bits, and 2^15 fit 63
+    x = np.full(size, LARGEST, np.float32)
+    want = np.float32(float(Fraction(float(LARGEST)) ** 2 * size))
     assert product(x, x) == want
     assert product(x, -x) == -want
 
@@ -237,14 +243,6 @@ def test_an_integer_operand_becomes_float32_first(order):
     assert result[0, 0] == 4.0
 
 
-@pytest.mark.parametrize("size", [2**17 - 1, 2**17, 2**17 + 1])
-def test_the_largest_products_fit_their_word(size):
-    # The number below 2 rounds to 2^23 units of 2^-22: each product is 2^46 units, and 2^17 of them
-    # are 2^63, one more than an int64 holds. The sum is that of `size` products of 2.
-    x = np.full(size, np.nextafter(np.float32(2), np.float32(0)), np.float32)
-    assert exact(lambda a: a @ a)(x) == np.float32(4.0 * size)
-
-
 @pytest.mark.parametrize("inner", [1, 2, 3])
 def test_a_zero_product_is_plus_zero(inner):
     zeros, numbers = np.zeros((2, inner), np.float32), np.full((inner, 3), -3, np.float32)
@@ -298,8 +296,8 @@ def test_a_negative_sum_below_the_normal_numbers_is_plus_zero(size):
 
 
 def test_an_infinity_has_the_grid_of_two_to_the_128_in_short_products_too():
-    # beside the infinity 1.5 * 2^104 lies below half of q = 2^(128 - 22) and becomes 0; 0 * inf
-    left = np.float32([[np.inf, 1.5 * 2.0**104], [1, 2]])
+    # beside the infinity 1.5 * 2^103 lies below half of q = 2^(128 - 23) and becomes 0; 0 * inf
+    left = np.float32([[np.inf, 1.5 * 2.0**103], [1, 2]])
     right = np.float32([[2.0**110, 3], [np.inf, 1]])
     assert np.isnan(product(left, right)[0, 0]) and np.isnan(product(left[:1], right)[0, 0])
     assert bits(product(left, right)) == bits(reference(jnp.matmul)(left, right))
@@ -321,9 +319,9 @@ def test_running_sums_and_cells_of_more_than_2_to_the_20_terms(reverse):
     assert cells.tolist() == [2**22 + 0.5, 0.0]
 
 
-@pytest.mark.parametrize("size", [129, 256, 300, 384, 512, 513])
+@pytest.mark.parametrize("size", [32, 33, 64, 129, 300, 512, 513])
 @pytest.mark.parametrize("odd", [1.0, np.inf, np.nan])
-def test_products_of_a_few_blocks(size, odd):
+def test_products_in_two_parts(size, odd):
     left, right = wide(3, 7, size), wide(4, size, 5)
     left[2, size // 2] = odd
     right[-1] = -right[0]
@@ -333,18 +331,32 @@ def test_products_of_a_few_blocks(size, odd):
 
 
 @pytest.mark.parametrize("beyond", [-1, 1])
-def test_blocks_that_meet_halfway_round_by_the_unit_that_float64_loses(beyond):
-    # 256 squares of 2^23 - 1 units make nearly 2^54, where float64 holds even numbers only and the
-    # steps of float32 are 2^30; the third block leads to one unit beside the middle of two of them
-    squares = 256 * (2**23 - 1) ** 2
+def test_parts_that_meet_halfway_round_by_the_unit_that_float64_loses(beyond):
+    # 64 squares of 2^24 - 1 units make nearly 2^54, where float64 holds even numbers only and the
+    # steps of float32 are 2^30; two more terms lead to one unit beside the middle of two of them
+    most = 2**24 - 1
+    squares = 64 * most**2
     lower = squares + -squares % 2**30
     rest = lower + 2**29 + beyond - squares
-    x, y = np.zeros(384, np.float32), np.zeros(384, np.float32)
-    x[:256] = y[:256] = 2**23 - 1
-    x[256:258], y[256:258] = [rest >> 16, rest % 2**16], [2**16, 1]
+    x, y = np.zeros(96, np.float32), np.zeros(96, np.float32)
+    x[:64] = y[:64] = most
+    x[64:66], y[64:66] = [rest >> 16, rest % 2**16], [2**16, 1]
     want = np.float32(lower + 2**30 * (beyond > 0))
     assert exact(jnp.dot)(x, y) == want
     assert exact(jnp.dot)(x, -y) == -want
+    both = exact(jnp.matmul)(np.stack([x, -x]), np.stack([y, -y, 3 * y // 4], 1))
+    assert both[:, :2].tolist() == [[want, -want], [-want, want]]
+
+
+@pytest.mark.parametrize("small", [1.0, 2.0**-20])
+def test_infinity_times_a_number_of_few_units_is_infinite(small):
+    # 2^-20 beside 1 is 8 units, less than the 2^12 at which an operand of 33 terms is cut
+    left, right = np.zeros((1, 33), np.float32), np.zeros((33, 2), np.float32)
+    left[0, 0], right[:2, 0], right[:2, 1] = np.inf, (small, 1.0), (-small, 1.0)
+    for turned in (False, True):
+        operands = (right.T, left.T) if turned else (left, right)
+        assert product(*operands).ravel().tolist() == [np.inf, -np.inf]
+        assert bits(product(*operands)) == bits(reference(jnp.matmul)(*operands))
 
 
 def contracted(a, b):

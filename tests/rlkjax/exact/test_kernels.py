@@ -1,10 +1,12 @@
 """The kernels have the bits of the definition: those of XLA's program, and of the reference."""
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -41,9 +43,11 @@ def numbers(rng, shape, edges=0.0, spread=7.0) -> np.ndarray:
     return np.where(rng.random(shape) < edges, rng.choice(EDGES, shape), found)
 
 
-def by_kernel(lhs, rhs, dims, lanes=product.LANES) -> np.ndarray:
+def by_kernel(lhs, rhs, dims, lanes=product.LANES, shares=0) -> np.ndarray:
     """The product by the kernel."""
-    call = jax.jit(lambda a, b: product.by_kernel(a, b, dimension_numbers=dims, lanes=lanes))
+    call = jax.jit(
+        lambda a, b: product.by_kernel(a, b, dimension_numbers=dims, lanes=lanes, shares=shares)
+    )
     return np.asarray(call(lhs, rhs))
 
 
@@ -100,7 +104,7 @@ def test_products_of_any_axes_equal_the_definition(seed):
 
 
 @built
-@pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 15, 17, 127, 128, 129, 255, 257, 400, 1030])
+@pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 17, 31, 33, 63, 65, 127, 128, 129, 257, 1030])
 @pytest.mark.parametrize("rows, columns", [(1, 1), (1, 33), (5, 1), (13, 50), (131, 29)])
 def test_products_of_any_size_equal_the_definition(rows, columns, terms):
     rng = np.random.default_rng(rows + columns + terms)
@@ -114,11 +118,92 @@ def test_products_of_any_size_equal_the_definition(rows, columns, terms):
                 same(by_kernel(*operands, dims, lanes), want)
 
 
+def close_to_zero(rng, columns: int, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """A row and columns of odd integers just below 2^24 whose products all but cancel.
+
+    Their sums first grow as fast as any can; whatever is lost on the way is seen at the end.
+    """
+    row = (2**24 - 1 - 2 * rng.integers(0, 50, terms)).astype(np.int64)
+    matrix = 2**24 - 1 - 2 * rng.integers(0, 50, (terms, columns))
+    matrix[(terms - 2) // 2 :] *= -1
+    row[-2:] = 2**16, 1
+    rest = rng.integers(1, 2**20, columns) - row[:-2] @ matrix[:-2]
+    matrix[-2:] = rest >> 16, rest & 0xFFFF
+    return row.astype(np.float32), matrix.astype(np.float32)
+
+
 @built
-def test_a_product_of_more_terms_than_a_word_holds_equals_the_definition():
+@pytest.mark.parametrize("terms", [34, 65, 66, 67, 96, 127, 128, 129, 130, 200, 1100])
+@pytest.mark.parametrize("rows, columns", [(1, 30), (30, 1), (13, 50)])
+def test_the_largest_integers_are_added_without_loss(rows, columns, terms):
+    rng = np.random.default_rng(terms)
+    row, rhs = close_to_zero(rng, columns, terms)
+    lhs = np.stack([row] * rows)
+    lhs[rows // 2 :] *= 2.0**-30
+    rhs[:, 2::3] = numbers(rng, (terms, len(range(2, columns, 3))))
+    want = reference(jnp.matmul)(lhs, rhs)
+    same(by_xla(lhs, rhs, MATRICES), want)
+    for lanes in (2, 4, 8):
+        same(by_kernel(lhs, rhs, MATRICES, lanes), want)
+        same(by_kernel(lhs.T.copy(), rhs.T.copy(), (((0,), (1,)), ((), ())), lanes), want)
+
+
+@built
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_nan_hides_no_large_sum_beside_it(odd, turned):
+    # A column of NaN has no sum of squares; that of its neighbours must still be seen, wherever
+    # both are among the columns (or rows) of a panel.
+    rng = np.random.default_rng(11)
+    row, wild = close_to_zero(rng, 1, 128)
+    for at, beside in itertools.permutations((0, 4, 5, 8, 23), 2):
+        lhs, rhs = np.stack([row] * 2), np.zeros((128, 24), np.float32)
+        rhs[0], rhs[5, at], rhs[:, beside] = 1, odd, wild[:, 0]
+        if turned:
+            lhs, rhs = rhs.T, lhs.T
+        want = by_xla(lhs, rhs, MATRICES)
+        for lanes in (2, 4, 8):
+            same(by_kernel(lhs, rhs, MATRICES, lanes), want)
+            first = ((0,), (0,)), ((), ())
+            same(by_kernel(lhs.T.copy(), rhs.copy(), first, lanes), want)
+
+
+@built
+@pytest.mark.parametrize("rows, terms, columns", [(2, 0, 3), (0, 5, 3), (2, 5, 0), (0, 0, 0)])
+def test_an_empty_product_is_zeros(rows, terms, columns):
+    lhs, rhs = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
+    same(by_kernel(lhs, rhs, MATRICES), np.zeros((rows, columns), np.float32))
+
+
+@built
+@pytest.mark.parametrize("shares", [2, 3, 8, 64])
+@pytest.mark.parametrize("rows, terms, columns", [(1, 1000, 1), (1, 5000, 40), (27, 3001, 64)])
+def test_a_product_may_be_cut_anywhere(rows, terms, columns, shares):
+    rng = np.random.default_rng(terms)
+    for edges in (0.0, 0.0002):
+        lhs, rhs = numbers(rng, (rows, terms), edges), numbers(rng, (terms, columns), edges)
+        lhs[:, terms // 3] *= 2.0**9  # the largest is in one part only
+        row, rhs[:, :1] = close_to_zero(rng, 1, terms)
+        lhs[0] = row
+        want = by_xla(lhs, rhs, MATRICES)
+        same(by_kernel(lhs, rhs, MATRICES, 8, shares), want)
+        turned = ((0,), (1,)), ((), ())
+        for lanes in (2, 4, 8):
+            same(by_kernel(lhs.T.copy(), rhs.T.copy(), turned, lanes, shares), want)
+    stacked = np.stack([lhs, -lhs]), np.stack([rhs, rhs])
+    dims = ((2,), (1,)), ((0,), (0,))
+    same(by_kernel(*stacked, dims, 8, shares), by_xla(*stacked, dims))
+
+
+@built
+@pytest.mark.parametrize("terms", [2**15, 2**17, 2**17 + 1, 2**18 + 3])
+def test_a_product_of_more_terms_than_a_word_holds_equals_the_definition(terms):
     rng = np.random.default_rng(4)
-    lhs, rhs = numbers(rng, (3, 2**17 + 3)), numbers(rng, (2**17 + 3, 9))
-    same(by_kernel(lhs, rhs, MATRICES), by_xla(lhs, rhs, MATRICES))
+    lhs, rhs = numbers(rng, (3, terms)), numbers(rng, (terms, 9))
+    lhs[0] = rhs[:, 0] = np.nextafter(np.float32(2), np.float32(0))
+    want = by_xla(lhs, rhs, MATRICES)
+    same(by_kernel(lhs, rhs, MATRICES), want)
+    assert want[0, 0] == np.float32(float(Fraction(float(lhs[0, 0])) ** 2 * terms))
 
 
 @built

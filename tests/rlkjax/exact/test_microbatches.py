@@ -49,6 +49,19 @@ def in_microbatches(count: int):
     return fn
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows", [2**15, 2**16, 2**17])
+def test_the_largest_sums_do_not_depend_on_the_cut(rows, count):
+    # nearly 2^48 units a product, with one sign: a part alone does not fit 63 bits
+    x = np.full((rows, 2), np.nextafter(np.float32(2), np.float32(0)), np.float32)
+
+    def moments(x):
+        return x.T @ x
+
+    want = np.full((2, 2), np.float32(float(x[0, 0]) ** 2 * rows))
+    assert bits(exact(cut(moments, count))(x)) == bits(exact(moments)(x)) == bits(want)
+
+
 @pytest.mark.parametrize("count", CUTS)
 def test_a_gradient_does_not_depend_on_the_cut(count):
     args, fn = network(ROWS), in_microbatches(count)

@@ -80,12 +80,12 @@ def test_groups_of_devices_are_refused_with_the_users_line():
 
 def test_exact_inside_a_checked_shard_map_names_the_way_out():
     inner = exact(lambda x: lax.psum(x.T @ x, "a"))
-    x = np.ones((600, 3), np.float32)
+    x = np.ones((2**17 + 1, 3), np.float32)  # so long a product is a loop
     checked = jax.shard_map(inner, mesh=mesh_of(1), in_specs=P("a"), out_specs=P())
     with pytest.raises(UnsupportedArgumentError, match=r"checked shard_map at .*test_shard_map"):
         checked(x)
     free = jax.shard_map(inner, mesh=mesh_of(1), in_specs=P("a"), out_specs=P(), check_vma=False)
-    assert np.asarray(free(x)).tobytes() == np.full((3, 3), 600, np.float32).tobytes()
+    assert np.asarray(free(x)).tobytes() == np.full((3, 3), 2**17 + 1, np.float32).tobytes()
 
 
 def test_an_error_on_one_device_reaches_the_caller():

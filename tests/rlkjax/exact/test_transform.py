@@ -288,3 +288,17 @@ def test_matrices_of_nothing(fn, shape):
     assert [(np.shape(g), np.shape(w)) for g, w in pairs] == [
         (e.shape, e.shape) for e in jax.tree.leaves(jax.eval_shape(fn, x))
     ]
+
+
+def test_rows_of_a_scan_are_flushed_and_finished_wherever_that_is_done():
+    odd = np.uint32([0x00000001, 0x807FFFFF, 0x7FC12345, 0xFF812345, 0x80000000, 0x3F800000])
+    rows = np.stack([odd.view(np.float32), np.roll(odd, 1).view(np.float32)])
+
+    def program(rows):
+        last, copies = lax.scan(lambda c, row: (row, (row, row + c)), rows[1], rows, reverse=True)
+        return last, copies, rows, copies[0] + rows
+
+    got, want = exact(program)(rows), reference(program)(rows)
+    assert [bits(x) for x in jax.tree.leaves(got)] == [bits(x) for x in jax.tree.leaves(want)]
+    flushed = np.uint32([0, 0x80000000, 0x7FC00000, 0x7FC00000, 0x80000000, 0x3F800000])
+    assert bits(got[1][0][0]) == flushed.tobytes()
