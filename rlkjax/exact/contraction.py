@@ -4,9 +4,10 @@ Each row of the left and each column of the right operand is rounded to its grid
 q = 2^(e-23): integers less than 2^24, since the largest of a row keeps all its bits. (Why 24 bits:
 docs/decisions/0106-dots-of-24-bits.md.)
 
-32 products add to less than 2^53: exact in float64, with or without FMA, in any order. Of more, one
-operand is cut in two, multiples of 2^12 units and rests, both of at most 2^12: so that up to 2^17
-products of each add to at most 2^53. Still longer sums go on in int64, in two words.
+32 products add to less than 2^53: exact in float64, with or without FMA, in any order. Up to 64 are
+two such sums. Of more, one operand is cut in two, multiples of 2^12 units and rests, both of at
+most 2^12: so that up to 2^17 products of each add to at most 2^53. Still longer sums go on in
+int64, in two words.
 
 One rounding to float32 ends it; zeros, infinities and NaN as in accumulate.py.
 """
@@ -105,12 +106,27 @@ def one_axis(left: Operand, right: Operand, dims: Dims) -> tuple[Operand, Operan
 
 
 def in_two(left: Operand, right: Operand, dims: Dims, opaque: Opaque) -> Array:
-    """Product of up to 2^17 terms: → float64 to be rounded once.
+    """Product of up to 2^17 terms as two sums that are both exact: → float64 to be rounded once."""
+    (lhs_contract, _), _ = dims
+    if len(lhs_contract) == 1 and moved_size(left.values, lhs_contract) <= 2 * DOT_EXACT:
+        one, other = first_and_last(left, right, dims)
+        plain = one + other
+    else:
+        one, other = two_products(left, right, dims)
+        plain = one
+    return jnp.where(jnp.isfinite(plain), to_odd(two_sum(one, other, opaque)), plain)
 
-    An infinity or NaN is in the coarse product.
-    """
-    coarse, fine = two_products(left, right, dims)
-    return jnp.where(jnp.isfinite(coarse), to_odd(two_sum(coarse, fine, opaque)), coarse)
+
+def first_and_last(left: Operand, right: Operand, dims: Dims) -> tuple[Array, Array]:
+    """Sums of the first 32 terms and of those that follow, along one contracted axis: float64."""
+    ((left_axis,), (right_axis,)), _ = dims
+    size = left.values.shape[left_axis]
+
+    def product(first: int, length: int) -> Array:
+        x, y = part(left, left_axis, first, length), part(right, right_axis, first, length)
+        return wide_dot(x.on_grid(), y.on_grid(), dims)
+
+    return product(0, DOT_EXACT), product(DOT_EXACT, size - DOT_EXACT)
 
 
 def two_products(left: Operand, right: Operand, dims: Dims) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ Array = jax.Array
 
 LEAST = 128
 LEAST_TERMS = 16
+MOST_TERMS = 2**29
 
 
 def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) -> Array:
@@ -79,7 +80,7 @@ def worth_a_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:
     if 0 in (*lhs.shape, *rhs.shape) or is_placed(lhs) or is_placed(rhs):
         return False
     rows, columns = (x.size // (matrices * terms) for x in (lhs, rhs))
-    if few_products(lhs, rhs, dims[0], matrices * rows * columns):
+    if terms > MOST_TERMS or few_products(lhs, rhs, dims[0], matrices * rows * columns):
         return False
     if min(rows, columns) == 1:
         return terms >= LEAST_TERMS
@@ -104,7 +105,7 @@ def by_kernel(
       rhs: float32.
       dimension_numbers: of `lax.dot_general`.
       lanes: the most numbers in a vector; the processor may have fewer.
-      shares: into how many the work is cut; 0: as many as XLA has threads, if it is worth it.
+      shares: for how many threads the work is cut; 0: those that XLA has, if it is worth it.
 
     Returns:
       float32 of the shape that `lax.dot_general` gives.

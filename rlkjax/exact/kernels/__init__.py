@@ -1,10 +1,13 @@
 """Kernels in C++ for what XLA does slowly on CPUs; each computes a definition, to the bit.
 
 vectors.h      vectors of numbers
+folds.h        one number from all those of a vector
 grid.h         from float32 to whole numbers of a unit, and back with one rounding
 pack.h         a block of an operand on its grid, in the order of the tiles
 tile.h         the innermost loops, and sums that go on over blocks
-slab.h         a part of a product that fits the cache
+slab.h         so many rows and columns of a product that they fit the cache
+parts.h        a product whose terms are cut between threads
+plan.h         how a product is shared out
 shared_work.h  pieces of work for the threads of a pool
 dots.h         one row times columns as they lie
 sums.h         sums of rows

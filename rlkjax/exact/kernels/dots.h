@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "folds.h"
 #include "grid.h"
@@ -23,7 +22,7 @@ INLINE typename Vectors<W>::Float first_of(typename Vectors<W>::Float numbers, i
   return (typename Vectors<W>::Float)((Bits)numbers & kept);
 }
 
-// Terms [from, to) of one row times one column: the two sums of every second term.
+// Terms [from, to) of one row times one column: the sums of its even and of its odd terms.
 template <int W, typename Tiny>
 INLINE typename Vectors<2>::Double two_dots(const double* row, const Piece& columns, int64_t column,
                                             double per_unit, int64_t from, int64_t to, Tiny tiny) {

@@ -24,7 +24,7 @@ INLINE int32_t largest(typename Vectors<W>::Bits bits) {
   }
 }
 
-// Bits of magnitudes. Integers order like them, NaN last: what nothing is known of is not small.
+// Bits of magnitudes. Integers order like them, and NaN comes last.
 template <int W>
 INLINE typename Vectors<W>::Integer sizes(typename Vectors<W>::Double numbers) {
   return (typename Vectors<W>::Integer)numbers & INT64_MAX;
@@ -57,7 +57,7 @@ INLINE typename Vectors<2>::Double two_totals(typename Vectors<W>::Double number
   }
 }
 
-// The sum of all numbers of a vector, where it is exact in any order.
+// The sum of all numbers of a vector.
 template <int W>
 INLINE double total(typename Vectors<W>::Double numbers) {
   const typename Vectors<2>::Double sums = two_totals<W>(numbers);

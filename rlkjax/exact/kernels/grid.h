@@ -91,7 +91,8 @@ struct Exponents {
   int least, most;
 };
 
-// 1 / unit and unit, 2^(e - bits), of `count` rows with these peaks, and zeros to fill up vectors.
+// 1 / unit and unit, 2^(e - bits), of `count` rows with these peaks; behind the former, zeros that
+// fill up a vector.
 INLINE Exponents units_of(const int32_t* peaks, int64_t count, int bits, double* per_unit,
                           double* unit) {
   Exponents found{128, -126};

@@ -11,7 +11,8 @@
 
 namespace rlkjax {
 
-constexpr int64_t kGap = 8;  // numbers after a row: rows a power of two apart share cache sets
+// Numbers after a row: rows a power of two apart share cache sets, and a vector may end there.
+constexpr int64_t kGap = 8;
 constexpr int64_t kRowOfTerms = kBlock + kGap;
 
 // The rows [row, row + count) of an operand, and the terms [term, term + terms).
@@ -23,8 +24,8 @@ struct Piece {
 };
 
 // Row by row, each kRowOfTerms long. Rows from `count` to `height` fill up tiles: what they hold
-// gets into results that nobody keeps. Returns a bound of any row's sum of squares: the largest of
-// those of every W-th term, added.
+// gets into results that nobody keeps. Returns a bound of any row's sum of squares, but for
+// rounding: over all rows, the largest sum of every W-th term from 0, from 1 and so on, added.
 template <int W>
 INLINE double pack_rows(const Piece& piece, int64_t height, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;
@@ -52,8 +53,8 @@ INLINE double pack_rows(const Piece& piece, int64_t height, const double* per_un
   return total<W>((Double)most);
 }
 
-// Term by term, each V vectors of rows; those from `count` on fill up likewise. Returns a bound of any
-// row's sum of squares.
+// Term by term, each V vectors of rows; those from `count` on fill up likewise. Returns the largest
+// sum of squares of a row, but for rounding.
 template <int W, int V>
 INLINE double pack_terms(const Piece& piece, const double* per_unit, double* out) {
   typedef typename Vectors<W>::Float Float;

@@ -41,8 +41,8 @@ INLINE void peaks_of_part(const Product& product, const Parts& parts, int64_t pa
   peaks_of<W>(product.right, 0, product.right.rows, terms, peaks + product.left.rows);
 }
 
-// The units of a slab, from the peaks of all parts.
-INLINE Units units_of_parts(const Product& product, const Slab& slab, const Parts& parts,
+// The ranges of a slab, from the peaks of all parts.
+INLINE Ranges ranges_of_parts(const Product& product, const Slab& slab, const Parts& parts,
                             const Scratch& scratch) {
   std::fill_n(scratch.row_peaks, slab.rows, 0);
   std::fill_n(scratch.column_peaks, slab.columns, 0);
@@ -54,7 +54,7 @@ INLINE Units units_of_parts(const Product& product, const Slab& slab, const Part
     for (int64_t i = 0; i < slab.columns; i++)
       scratch.column_peaks[i] = std::max(scratch.column_peaks[i], columns[i]);
   }
-  return units_of(slab, scratch);
+  return ranges_of(slab, scratch);
 }
 
 // The sums of all parts, rounded once.
@@ -62,8 +62,8 @@ template <int W>
 INLINE void add_parts(const Product& product, const Slab& slab, const Parts& parts, int64_t place,
                       const Scratch& scratch) {
   typedef typename Vectors<W>::Double Double;
-  const Units units = units_of_parts(product, slab, parts, scratch);
-  const Part result = part_of(product, slab, units, scratch);
+  const Ranges ranges = ranges_of_parts(product, slab, parts, scratch);
+  const Part result = part_of(product, slab, ranges, scratch);
   for (int64_t row = 0; row < slab.rows; row++) {
     for (int64_t column = 0; column < slab.columns; column += W) {
       Double high{}, low{};

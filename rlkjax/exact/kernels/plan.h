@@ -16,7 +16,7 @@ constexpr int64_t kAlone = 1 << 18;    // work that one thread does as fast as s
 constexpr int64_t kPiece = 1 << 16;    // work beside which taking a piece costs nothing
 constexpr int64_t kMeeting = 1 << 17;  // threads waiting for each other, twice
 constexpr int64_t kAdding = 16;        // adding a sum of a part
-constexpr int64_t kLeastTerms = 2 * kBlock;
+constexpr int64_t kLeastTerms = 2 * kBlock;  // of a part
 constexpr int64_t kSecondRead = 1 << 16;  // numbers that are in the cache when they are read again
 
 struct Plan {
@@ -44,7 +44,7 @@ inline double cost_of(const Plan& plan, const Product& product, int64_t batch, i
 
 // Columns for one row are read twice, so that a slab of them must stay in the cache.
 inline Plan best_plan(const Product& product, int64_t batch, int64_t threads) {
-  const int64_t terms = std::max<int64_t>(1, product.left.terms);
+  const int64_t terms = product.left.terms;
   const int64_t widest = product.left.rows == 1
                              ? std::clamp<int64_t>(kSecondRead / terms, 32, kSlabColumns)
                              : kSlabColumns;

@@ -42,9 +42,9 @@ INLINE void take_step(const Task& task) {
   const Words words = cut ? task.parts.words_at(task.place, task.part) : scratch.words;
   for (int64_t matrix = 0; matrix < task.matrices; matrix++) {
     const Product product = product_at(task.product, matrix);
-    const Units units = cut ? units_of_parts(product, task.slab, task.parts, scratch)
-                            : units_found<W>(product, task.slab, scratch);
-    add_terms<W, MR>(product, task.slab, terms, units, words, scratch);
+    const Ranges ranges = cut ? ranges_of_parts(product, task.slab, task.parts, scratch)
+                            : ranges_found<W>(product, task.slab, scratch);
+    add_terms<W, MR>(product, task.slab, terms, ranges, words, scratch);
   }
 }
 
@@ -70,7 +70,7 @@ Slab slab_at(const Product& product, const Plan& plan, int64_t place) {
           std::min(plan.columns, product.right.rows - column)};
 }
 
-// One row, if any, is the left one: in memory the result lies alike.
+// The two sides changed, if the right one has one row: the result lies in memory as it did.
 Product turned(Product product) {
   if (product.right.rows == 1) std::swap(product.left, product.right);
   for (Side* side : {&product.left, &product.right}) side->terms_last |= side->rows == 1;

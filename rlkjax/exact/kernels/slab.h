@@ -30,8 +30,8 @@ struct Slab {
   int64_t row, rows, column, columns;
 };
 
-// Units of the rows and columns of a slab.
-struct Units {
+// Smallest and largest exponents of the rows and columns of a slab.
+struct Ranges {
   Exponents rows, columns;
 };
 
@@ -93,8 +93,8 @@ INLINE void tiles_of_dots(double* row, const Piece& columns, const double* per_u
   });
 }
 
-// Units of a slab whose peaks are in `scratch`.
-INLINE Units units_of(const Slab& slab, const Scratch& scratch) {
+// Finds the units of a slab, whose peaks are in `scratch`.
+INLINE Ranges ranges_of(const Slab& slab, const Scratch& scratch) {
   return {units_of(scratch.row_peaks, slab.rows, kBits, scratch.per_row_unit, scratch.row_unit),
           units_of(scratch.column_peaks, slab.columns, kBits, scratch.per_column_unit,
                    scratch.column_unit)};
@@ -102,15 +102,15 @@ INLINE Units units_of(const Slab& slab, const Scratch& scratch) {
 
 // The same, peaks included.
 template <int W>
-INLINE Units units_found(const Product& product, const Slab& slab, const Scratch& scratch) {
+INLINE Ranges ranges_found(const Product& product, const Slab& slab, const Scratch& scratch) {
   const Terms all{0, product.left.terms};
   peaks_of<W>(product.left, slab.row, slab.rows, all, scratch.row_peaks);
   peaks_of<W>(product.right, slab.column, slab.columns, all, scratch.column_peaks);
-  return units_of(slab, scratch);
+  return ranges_of(slab, scratch);
 }
 
 // Where the result of a slab goes.
-INLINE Part part_of(const Product& product, const Slab& slab, const Units& units,
+INLINE Part part_of(const Product& product, const Slab& slab, const Ranges& ranges,
                     const Scratch& scratch) {
   return {product.result + slab.row * product.right.rows + slab.column,
           product.right.rows,
@@ -118,33 +118,34 @@ INLINE Part part_of(const Product& product, const Slab& slab, const Units& units
           slab.columns,
           scratch.row_unit,
           scratch.column_unit,
-          ordinary(units.rows, units.columns)};
+          ordinary(ranges.rows, ranges.columns)};
 }
 
 // Adds some terms of a slab: into the result if these are all of them, otherwise into `words`.
 // W: numbers in a vector; MR and 3 * W: rows and columns of the largest tile. MR is 1 for one row.
 template <int W, int MR>
 INLINE void add_terms(const Product& product, const Slab& slab, const Terms& terms,
-                      const Units& units, const Words& words, const Scratch& scratch) {
+                      const Ranges& ranges, const Words& words, const Scratch& scratch) {
   const Side &left = product.left, &right = product.right;
-  const Part part = part_of(product, slab, units, scratch);
+  const Part part = part_of(product, slab, ranges, scratch);
   const int64_t vectors = (slab.columns + W - 1) / W;
-  const bool measured = left.terms > kExact, all = terms.end - terms.first == left.terms;
+  const bool by_dots = MR == 1 && right.terms_last;
+  const bool measured = left.terms > kExact && !by_dots, all = terms.end - terms.first == left.terms;
   for (int64_t term = terms.first; term < terms.end; term += kBlock) {
     const Block block{term,
                       std::min(kBlock, terms.end - term),
                       kExact,
                       term == terms.first,
                       all && term + kBlock >= terms.end,
-                      std::max(units.rows.most, units.columns.most) < 128};
+                      std::max(ranges.rows.most, ranges.columns.most) < 128};
     const Piece above{left,        slab.row,         slab.rows, term,
-                      block.terms, tiny(units.rows), measured};
+                      block.terms, tiny(ranges.rows), measured};
     const PackedRows<W, MR> rows(above, scratch.per_row_unit, scratch.left);
     const auto columns = [&](int64_t first, int64_t count) INLINED {
       return Piece{right,       slab.column + first, count,   term,
-                   block.terms, tiny(units.columns), measured};
+                   block.terms, tiny(ranges.columns), measured};
     };
-    if (MR == 1 && right.terms_last) {
+    if (by_dots) {
       tiles_of_dots<W>(scratch.left, columns(0, slab.columns), scratch.per_column_unit, block,
                        words, part);
       continue;

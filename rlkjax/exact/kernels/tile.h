@@ -4,8 +4,9 @@
 // at most 32 (2^24 - 1)^2 = 2^53 - 2^30 + 32, exact in float64, in any order, with or without FMA.
 // Before more follow, a sum hands over its multiples of 2^26 to a second word, `high`, and keeps the
 // rest, of at most 2^25. `high` is 1.5 * 2^78 too large, so that adding to it rounds to 2^26, and
-// exact for 2^29 terms. Most blocks may add more: no sum of products exceeds the root of the product
-// of both sums of squares (Cauchy and Schwarz), which are found while the numbers are put on the grid.
+// exact for 2^29 terms. A block of 128 may add at once if its numbers are small enough: no sum of
+// products exceeds the root of the product of both sums of squares (Cauchy and Schwarz), which are
+// found while the numbers are put on the grid.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace rlkjax {
 
 constexpr int64_t kBlock = 128;  // terms of a row that are packed at once
 constexpr int64_t kExact = 32;   // terms that add exactly, whatever they are
-constexpr double kSmall = 0x1p105;  // squares of sums that are exact, with room for a rest
+constexpr double kSmall = 0x1.ffp105;  // below 2^106: room for a rest, and for rounded squares
 constexpr double kSplit = kMagic * 0x1p26;  // added, it leaves multiples of 2^26
 
 // Numbers on a grid, of a block of terms: term k of row i is data[i * row + k * term].
@@ -81,7 +82,8 @@ struct Block {
   bool first, last, finite;
 };
 
-// The sums of a tile, in registers: whatever goes through all of them has to be unrolled.
+// The sums of a tile. They stay in registers only if every loop through them is unrolled; `put_into`
+// has none, so that it is given a copy.
 template <int W, int MR, int NV>
 struct Tile {
   typedef typename Vectors<W>::Double Double;
