@@ -11,6 +11,11 @@ plan.h         how a product is shared out
 shared_work.h  pieces of work for the threads of a pool
 dots.h         one row times columns as they lie
 sums.h         sums of rows
+halves.h       whole numbers as 16-bit halves, which some processors multiply faster
+half_tile.h    the innermost loops for halves
+half_slab.h    a slab by halves
+short_dots.h   one row times columns of few terms, eight at a time
+lanes.h        which lanes of a vector are meant
 processor.h    which instructions there are
 product.cc     the product of matrices, as XLA calls it
 sum.cc         the sum along axes, as XLA calls it

@@ -52,7 +52,7 @@ INLINE int32_t peak(const float* x, int64_t terms) {
   const auto sizes = [=](int64_t k) { return load_before<Bits>(x + terms, x + k) & kMagnitude; };
   Bits most = sizes(std::max<int64_t>(terms - W, 0));
   for (int64_t k = 0; k + W < terms; k += W) most = larger<Bits>(most, sizes(k));
-  return std::max(largest<W>(most), kLowest);
+  return largest<W>(most);
 }
 
 // The same for V * W rows that lie side by side, term by term; only `count` of them are meant.
@@ -61,7 +61,7 @@ INLINE void peaks_across(const Side& side, int64_t row, int64_t count, const Ter
                          int32_t* peaks) {
   typedef typename Vectors<W>::Bits Bits;
   Bits most[V];
-  for (int v = 0; v < V; v++) most[v] = Bits{} + kLowest;
+  for (int v = 0; v < V; v++) most[v] = Bits{};
   for (int64_t k = part.first; k < part.end; k++) {
     const float* x = side.at(row, k);
     for (int v = 0; v < V; v++)
@@ -92,15 +92,16 @@ struct Exponents {
 };
 
 // 1 / unit and unit, 2^(e - bits), of `count` rows with these peaks; behind the former, zeros that
-// fill up a vector.
+// fill up a vector. A row of zeros has 0 and 1, so that subnormal numbers become zeros, and no e.
 INLINE Exponents units_of(const int32_t* peaks, int64_t count, int bits, double* per_unit,
                           double* unit) {
   Exponents found{128, -126};
   for (int64_t i = 0; i < count; i++) {
+    per_unit[i] = 0.0, unit[i] = 1.0;
+    if (peaks[i] < kLowest) continue;
     const int e = (peaks[i] >> 23) - 127;
     found = {std::min(found.least, e), std::max(found.most, e)};
-    per_unit[i] = power_of_two(bits - e);
-    unit[i] = power_of_two(e - bits);
+    per_unit[i] = power_of_two(bits - e), unit[i] = power_of_two(e - bits);
   }
   std::fill_n(per_unit + count, -count & (kFilled - 1), 0.0);
   return found;

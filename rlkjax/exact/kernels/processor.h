@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #if defined(__x86_64__)
+#define TARGET_16 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,fma")))
 #define TARGET_8 __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
 #define TARGET_4 __attribute__((target("avx2,fma")))
 #else
@@ -19,8 +20,14 @@ inline bool has_8() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
 }
 
+inline bool has_16() {
+  return has_8() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni");
+}
+
 inline bool has_4() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #else
+inline bool has_16() { return false; }
+
 inline bool has_8() { return false; }
 
 inline bool has_4() { return false; }

@@ -8,10 +8,12 @@
 #include <memory>
 #include <utility>
 
+#include "half_slab.h"
 #include "parts.h"
 #include "plan.h"
 #include "processor.h"
 #include "shared_work.h"
+#include "short_dots.h"
 #include "slab.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -27,6 +29,7 @@ struct Task {
   Slab slab;
   int64_t place, part;  // numbers of the slab, and of the part of its terms
   Parts parts;
+  bool halves = false;  // whether the processor adds products of 16-bit halves
 };
 
 // `add_terms` is called in one place: it is most of the library.
@@ -42,8 +45,20 @@ INLINE void take_step(const Task& task) {
   const Words words = cut ? task.parts.words_at(task.place, task.part) : scratch.words;
   for (int64_t matrix = 0; matrix < task.matrices; matrix++) {
     const Product product = product_at(task.product, matrix);
+#if defined(__x86_64__)
+    if constexpr (W == 8 && MR == 1)
+      if (!cut && short_dots(product, task.slab, scratch)) continue;
+#endif
     const Ranges ranges = cut ? ranges_of_parts(product, task.slab, task.parts, scratch)
                             : ranges_found<W>(product, task.slab, scratch);
+#if defined(__x86_64__)
+    if constexpr (W == 8 && MR > 1) {
+      if (task.halves && fits_halves(terms, ranges)) {
+        add_terms_by_halves(product, task.slab, terms, ranges, words, scratch);
+        continue;
+      }
+    }
+#endif
     add_terms<W, MR>(product, task.slab, terms, ranges, words, scratch);
   }
 }
@@ -57,6 +72,12 @@ INLINE void take(const Task& task) {
 }
 
 TARGET_8 void take_8(const Task& task) { take<8, 8>(task); }
+
+void take_16(const Task& task) {
+  Task by_halves = task;
+  by_halves.halves = true;
+  take_8(by_halves);
+}
 
 TARGET_4 void take_4(const Task& task) { take<4, 4>(task); }
 
@@ -129,7 +150,8 @@ ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Bu
   const int64_t wanted = shares > 0 ? shares : alone ? 1 : pool.num_threads();
   const int64_t threads = std::max<int64_t>(1, wanted);
   const Plan plan = best_plan(first, batch, threads);
-  const auto take = widest(lanes, take_8, take_4, take_2);
+  const auto take =
+      lanes >= 16 && has_16() ? take_16 : widest(lanes, take_8, take_4, take_2);
   if (plan.parts == 1)
     multiply_slabs(pool, threads, first, batch, plan, take);
   else

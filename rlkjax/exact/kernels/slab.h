@@ -19,6 +19,7 @@ namespace rlkjax {
 constexpr int64_t kSlabRows = 128, kSlabColumns = Words::kStride;
 constexpr int64_t kPanel = 24;  // columns of the widest tile
 constexpr int64_t kAligned = 8;  // numbers in a cache line
+constexpr int64_t kLeftRow = 200;  // room for a packed row
 
 // left [rows, terms] times right [columns, terms], transposed: result [rows, columns].
 struct Product {
@@ -52,12 +53,12 @@ struct Scratch {
 
   Scratch() {
     constexpr int64_t kRows = kSlabRows, kColumns = kSlabColumns, kAll = kRows + kColumns;
-    thread_local std::vector<double> memory(kRows * kRowOfTerms + 2 * kPanel * kRowOfTerms +
+    thread_local std::vector<double> memory(kRows * kLeftRow + 2 * kPanel * kRowOfTerms +
                                             2 * kRows * kColumns + 3 * kAll + kAligned);
     double* next = memory.data();
     while (reinterpret_cast<uintptr_t>(next) % (kAligned * sizeof(double)) != 0) next++;
     const auto take = [&next](int64_t size) { return (next += size) - size; };
-    left = take(kRows * kRowOfTerms);
+    left = take(kRows * kLeftRow);
     panel = take(kPanel * kRowOfTerms), panel_rows = take(kPanel * kRowOfTerms);
     words = {take(kRows * kColumns), take(kRows * kColumns)};
     row_unit = take(kRows), per_row_unit = take(kRows);

@@ -28,6 +28,7 @@ built = pytest.mark.skipif(
     not library.loaded(), reason="no kernels: python -m rlkjax.kernels builds them"
 )
 MATRICES = (((1,), (0,)), ((), ()))
+LANES = (2, 4, 8, 16)
 EDGES = np.array(
     [0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000]
     + [0x7FC00000, 0xFFC12345, 0x7F800001, 0x3F800000, 0xBF800001],
@@ -99,7 +100,7 @@ def test_products_of_any_axes_equal_the_definition(seed):
     for _ in range(4):
         lhs, rhs, dims = any_product(rng)
         want = by_xla(lhs, rhs, dims)
-        for lanes in (2, 4, 8):
+        for lanes in LANES:
             same(by_kernel(lhs, rhs, dims, lanes), want)
 
 
@@ -114,7 +115,7 @@ def test_products_of_any_size_equal_the_definition(rows, columns, terms):
         for right in (0, 1):
             dims = ((1 - left,), (right,)), ((), ())
             operands = (lhs.T if left else lhs), (rhs.T if right else rhs)
-            for lanes in (2, 4, 8):
+            for lanes in LANES:
                 same(by_kernel(*operands, dims, lanes), want)
 
 
@@ -143,9 +144,94 @@ def test_the_largest_integers_are_added_without_loss(rows, columns, terms):
     rhs[:, 2::3] = numbers(rng, (terms, len(range(2, columns, 3))))
     want = reference(jnp.matmul)(lhs, rhs)
     same(by_xla(lhs, rhs, MATRICES), want)
-    for lanes in (2, 4, 8):
+    for lanes in LANES:
         same(by_kernel(lhs, rhs, MATRICES, lanes), want)
         same(by_kernel(lhs.T.copy(), rhs.T.copy(), (((0,), (1,)), ((), ())), lanes), want)
+
+
+# 4095 * 2^12 + 2047 and 4096 * 2^12 - 1: the largest sum of two halves, and the largest half.
+# Beside 2^23 + 800 a sum of squares is more than an int32 can be, where that of the others is not.
+@built
+@pytest.mark.parametrize(
+    "number, other", [(16775167, 16775167), (16777215, 16777215), (16775167, 8389408)]
+)
+@pytest.mark.parametrize("terms", [56, 57, 58, 127, 128, 129, 256, 257, 600])
+def test_the_largest_halves_are_added_without_loss(number, other, terms):
+    # All that count have one sign, so that no overflow undoes another one; what decides how many
+    # terms of a matrix may be added at once is their number.
+    counts = [n for n in (1, 55, 56, 57, 60, 66, 80, 113, 127, 128, 255, 256) if n <= terms]
+    lhs = np.zeros((len(counts), 2, terms), np.float32)
+    for i, n in enumerate(counts):
+        lhs[i, 0, :n] = lhs[i, 1, terms - n :] = number
+    rhs = np.full((len(counts), terms, 20), other, np.float32)
+    rhs[:, :, 1::2] *= -1
+    sums = np.array(counts)[:, None, None] * np.sign(rhs[:, :2]).astype(int) * number * other
+    want = np.float32([float(Fraction(int(x))) for x in sums.ravel()]).reshape(sums.shape)
+    for lanes in LANES:
+        same(by_kernel(lhs, rhs, (((2,), (1,)), ((0,), (0,))), lanes), want)
+        turned = np.moveaxis(lhs, 1, 2).copy(), np.moveaxis(rhs, 1, 2).copy()
+        same(by_kernel(*turned, (((1,), (2,)), ((0,), (0,))), lanes), want)
+
+
+@built
+@pytest.mark.parametrize("bits", range(50, 56))
+@pytest.mark.parametrize("more", [9, 40, 200])
+def test_a_sum_just_above_a_tie_is_rounded_up(bits, more):
+    # 2^bits + 2^(bits - 24) lies half way between two float32 numbers; 1 more or less decides
+    number = 16_000_000
+    terms = 2**bits // number**2 + more
+    row, column = np.zeros((2, terms))
+    wants = []
+    for sign in (0, 1, -1):
+        rest = 2**bits + 2 ** (bits - 24) + sign
+        n = rest // number**2
+        row[:n] = column[:n] = number
+        rest -= n * number**2
+        for i in range(n, n + 7):
+            row[i], column[i] = 2**23, min(rest >> 23, 2**24 - 1)
+            rest -= int(column[i]) << 23
+        row[n + 7], column[n + 7] = 1, rest
+        assert rest < 2**24
+        lhs, rhs = np.float32([row, -row]), np.repeat(np.float32(column)[:, None], 3, 1)
+        up = np.float32(2**bits) + np.float32(2 ** (bits - 23)) * (sign > 0)
+        wants.append((lhs, rhs, np.float32([[up] * 3, [-up] * 3])))
+    for lhs, rhs, want in wants:
+        for lanes in LANES:
+            same(by_kernel(lhs, rhs, MATRICES, lanes), want)
+
+
+@built
+@pytest.mark.parametrize("exponent", range(-108, -96))
+def test_rows_whose_unit_is_near_the_smallest_number(exponent):
+    # what is subnormal counts as zero, be it more than half a unit or not
+    rng = np.random.default_rng(-exponent)
+    lhs = np.ldexp(rng.uniform(1, 2, (9, 40)), exponent).astype(np.float32)
+    lhs[:, ::2] = rng.integers(0, 2**23, (9, 20)).astype(np.uint32).view(np.float32)
+    lhs[3] = lhs[3] * (np.abs(lhs[3]) < 2.0**-126)
+    rhs = np.ldexp(rng.uniform(1, 2, (40, 18)), 100).astype(np.float32)
+    want = by_xla(lhs, rhs, MATRICES)
+    for lanes in LANES:
+        same(by_kernel(lhs, rhs, MATRICES, lanes), want)
+        same(by_kernel(lhs.T.copy(), rhs, (((0,), (0,)), ((), ())), lanes), want)
+        same(by_kernel(rhs.T.copy(), lhs.T.copy(), MATRICES, lanes), want.T.copy())
+        terms_last = ((1,), (1,)), ((), ())
+        same(by_kernel(rhs.T[:1].copy(), lhs, terms_last, lanes), want.T[:1].copy())
+        same(by_kernel(lhs[3:4], rhs.T.copy(), terms_last, lanes), want[3:4])
+
+
+@built
+@pytest.mark.parametrize("terms", [1, 5, 8, 9, 16, 31, 40, 49, 63, 64, 65])
+def test_many_small_matrices_times_vectors(terms):
+    # numbers of all sizes, so that results are below the normal range, infinite, NaN and zero too
+    rng = np.random.default_rng(terms)
+    for columns, edges, spread in itertools.product((1, 7, 8, 27), (0.0, 0.01), (1.0, 40.0)):
+        matrices = numbers(rng, (30, columns, terms), edges, spread)
+        matrices[::7] = 0
+        vectors = numbers(rng, (30, terms), edges, spread)
+        dims = ((2,), (1,)), ((0,), (0,))
+        want = by_xla(matrices, vectors, dims)
+        for lanes in LANES:
+            same(by_kernel(matrices, vectors, dims, lanes), want)
 
 
 @built
@@ -162,7 +248,7 @@ def test_a_nan_hides_no_large_sum_beside_it(odd, turned):
         if turned:
             lhs, rhs = rhs.T, lhs.T
         want = by_xla(lhs, rhs, MATRICES)
-        for lanes in (2, 4, 8):
+        for lanes in LANES:
             same(by_kernel(lhs, rhs, MATRICES, lanes), want)
             first = ((0,), (0,)), ((), ())
             same(by_kernel(lhs.T.copy(), rhs.copy(), first, lanes), want)
@@ -186,13 +272,13 @@ def test_a_product_may_be_cut_anywhere(rows, terms, columns, shares):
         row, rhs[:, :1] = close_to_zero(rng, 1, terms)
         lhs[0] = row
         want = by_xla(lhs, rhs, MATRICES)
-        same(by_kernel(lhs, rhs, MATRICES, 8, shares), want)
+        same(by_kernel(lhs, rhs, MATRICES, 16, shares), want)
         turned = ((0,), (1,)), ((), ())
-        for lanes in (2, 4, 8):
+        for lanes in LANES:
             same(by_kernel(lhs.T.copy(), rhs.T.copy(), turned, lanes, shares), want)
     stacked = np.stack([lhs, -lhs]), np.stack([rhs, rhs])
     dims = ((2,), (1,)), ((0,), (0,))
-    same(by_kernel(*stacked, dims, 8, shares), by_xla(*stacked, dims))
+    same(by_kernel(*stacked, dims, 16, shares), by_xla(*stacked, dims))
 
 
 @built
@@ -207,7 +293,7 @@ def test_a_product_of_more_terms_than_a_word_holds_equals_the_definition(terms):
 
 
 @built
-@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("lanes", LANES)
 def test_the_reference_agrees(lanes):
     rng = np.random.default_rng(7)
     lhs, rhs = numbers(rng, (3, 9, 140), 0.01, 20.0), numbers(rng, (3, 140, 6), 0.01, 20.0)
@@ -216,7 +302,7 @@ def test_the_reference_agrees(lanes):
 
 
 @built
-@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("columns", [2, 17])
 def test_results_below_the_normal_range(lanes, columns):
     # 2^-126 - 2^-151 lies half way between the last number below 2^-126 and 2^-126, which is even:
@@ -315,7 +401,7 @@ def test_sums_along_any_axes_equal_the_definition(seed):
         axes = tuple(int(a) for a in rng.permutation(len(shape))[:count])
         x = numbers(rng, shape, rng.choice([0, 0.01, 0.3]), rng.choice([1.0, 7.0, 20.0]))
         want = sum_by_xla(x, axes)
-        for lanes in (2, 4, 8):
+        for lanes in LANES:
             same(sum_by_kernel(x, axes, lanes), want)
         same(want, reference(lambda a, axes=axes: jnp.sum(a, axes))(x))
 
@@ -325,7 +411,7 @@ def test_sums_along_any_axes_equal_the_definition(seed):
 def test_sums_of_more_terms_than_a_word_holds_equal_the_definition(shape, axes):
     x = numbers(np.random.default_rng(9), shape, spread=1.0)
     want = sum_by_xla(x, axes)
-    for lanes in (2, 4, 8):
+    for lanes in LANES:
         same(sum_by_kernel(x, axes, lanes), want)
 
 
@@ -335,7 +421,7 @@ def test_sums_below_the_normal_range_and_of_subnormal_numbers():
     rows[0, :2] = 2.0**-126 * -1.25, 2.0**-126  # -2^-128: below, +0
     rows[1] = 2.0**-127  # subnormal: zeros
     rows[2, :2] = -(2.0**-126), 2.0**-126 * 1.5
-    for lanes in (2, 4, 8):
+    for lanes in LANES:
         assert list(sum_by_kernel(rows, (1,), lanes).view(np.uint32)) == [0, 0, 0]
     assert sum_by_xla(rows, (1,)).tobytes() == bytes(12)
 
