@@ -11,7 +11,9 @@ from rlkjax import lowered
 from rlkjax.errors import ConsistencyError
 from rlkjax.learner import Stages
 from rlkjax.learner_arguments import stage_arguments
+from rlkjax.platform import xla_probe
 
+PHYSICS = ("init", "rollout", "evaluate")  # the stages with steps of an environment
 GRAPH = ("policy_forward", "policy_log_prob")  # the functions that both programs trace
 
 
@@ -60,10 +62,32 @@ def compile_stages(
     low |= _lower(stages, {name: arguments[name] for name in arguments if name not in low})
     # The longest compilations (physics) overlap; XLA releases the interpreter while it compiles.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        compiled = Stages(**dict(zip(low, pool.map(Lowered.compile, low.values()), strict=True)))
+        options = [_options(name, transform is not None) for name in low]
+        compiled = Stages(
+            **dict(zip(low, pool.map(Lowered.compile, low.values(), options), strict=True))
+        )
     train, segment, _, _ = arguments["update"]
     shapes = {"train": train, "world": arguments["rollout"][1], "segment": segment}
     return Programs(compiled, shapes, graphs[0], graphs[1])
+
+
+def _options(name: str, any_code: bool) -> dict[str, bool]:
+    """What XLA is asked for when it compiles a stage.
+
+    Physics is a thousand small loops. XLA for CPUs has had two generators of code for them, and the
+    older one takes three quarters of the time to compile; what it makes is as fast there, though
+    not in an update.
+
+    Args:
+      name: of the stage.
+      any_code: whether the stage has the same bits, whatever code is made for it.
+
+    Returns:
+      Compiler options.
+    """
+    newer = "xla_cpu_use_fusion_emitters"
+    older_will_do = any_code and name in PHYSICS and jax.default_backend() == "cpu"
+    return {newer: False} if older_will_do and xla_probe.is_known(newer) else {}
 
 
 def _lower(stages: Stages, arguments: dict[str, tuple[Any, ...]]) -> dict[str, Lowered]:

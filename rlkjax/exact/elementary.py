@@ -86,7 +86,7 @@ def polynomial(coefficients: Sequence[float], x: Array) -> Array:
     """c0 + c1 x + c2 x^2 + …, by Horner's rule."""
     total = jnp.full_like(x, coefficients[-1])
     for value in coefficients[-2::-1]:
-        total = total * x + value
+        total = lax.add(lax.mul(total, x), value)
     return total
 
 

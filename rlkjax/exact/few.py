@@ -6,21 +6,18 @@ loops around them. Physics is full of them.
 """
 
 import functools
-import operator
 from collections.abc import Iterable, Sequence
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
-from rlkjax.exact.grid import EXPONENT, MAGNITUDE, power_of, to_grid
-from rlkjax.exact.rounding import F32, I32, Opaque, narrow_sum, widen
+from rlkjax.exact.grid import EXPONENT, shift_of
+from rlkjax.exact.rounding import I32, Opaque, narrow_sum, widen
 
 Array = jax.Array
 
 FEW = 4
 SPREAD = 4
-HIGHEST = 0x7F000000  # 2^127 as bits of a float32
 
 
 def few_terms(x: Array, axes: Sequence[int]) -> bool:
@@ -51,32 +48,25 @@ def terms(x: Array, axis: int) -> list[Array]:
 
 def binade_of(values: Sequence[Array]) -> Array:
     """Bits of 2^e of the largest magnitude among values, element by element; of zeros 0: int32."""
-    bits = [lax.bitcast_convert_type(v, I32) & MAGNITUDE for v in values]
-    return functools.reduce(lax.max, bits) & EXPONENT
+    bits = [lax.bitcast_convert_type(lax.abs(v), I32) for v in values]
+    return lax.bitwise_and(functools.reduce(lax.max, bits), I32(EXPONENT))
 
 
 def few_sum(x: Array, axis: int, bits: int, opaque: Opaque) -> Array:
-    """Sum along an axis: float32 → float32.
-
-    e is at most 127 here, which one conversion makes a number of: a sum that is infinite or NaN
-    depends on no grid.
-    """
-    values = terms(x, axis)
-    peak = lax.min(binade_of(values), I32(HIGHEST))
-    power = widen(lax.bitcast_convert_type(peak, F32))
-    return narrow_sum(plain_sum(to_grid(v, power, bits) for v in values), opaque)
+    """Sum along an axis: float32 → float32."""
+    return narrow_sum(plain_sum(on_grid(x, axis, bits)), opaque)
 
 
 def plain_sum(values: Iterable[Array]) -> Array:
     """The sum of arrays, element by element."""
-    return functools.reduce(operator.add, values)
+    return functools.reduce(lax.add, values)
 
 
 def on_grid(x: Array, axis: int, bits: int) -> list[Array]:
     """The slices of x along an axis, rounded to the grid of their largest magnitude: float64."""
     values = terms(x, axis)
-    power = power_of(binade_of(values))
-    return [to_grid(v, power, bits) for v in values]
+    shift = shift_of(binade_of(values), bits)
+    return [lax.sub(lax.add(widen(v), shift), shift) for v in values]
 
 
 def few_dot(
@@ -103,7 +93,9 @@ def few_dot(
     left_axes = list(range(free))
     right_axes = batch_axes + list(range(free, len(shape)))
     products = [
-        lax.broadcast_in_dim(a, shape, left_axes) * lax.broadcast_in_dim(b, shape, right_axes)
+        lax.mul(
+            lax.broadcast_in_dim(a, shape, left_axes), lax.broadcast_in_dim(b, shape, right_axes)
+        )
         for a, b in zip(left, right, strict=True)
     ]
     return narrow_sum(plain_sum(products), opaque)
@@ -111,4 +103,5 @@ def few_dot(
 
 def batch_first(x: Array, batch: Sequence[int], gone: int) -> Array:
     """Batch axes to the front; axes are counted as before axis `gone` vanished."""
-    return jnp.moveaxis(x, [a - (a > gone) for a in batch], range(len(batch)))
+    first = [a - (a > gone) for a in batch]
+    return lax.transpose(x, [*first, *(a for a in range(x.ndim) if a not in first)])

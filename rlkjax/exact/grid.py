@@ -104,3 +104,10 @@ def to_grid(x: Array, power: Array, bits: int) -> Array:
     """
     shift = power * np.float64(1.5 * 2.0 ** (52 - bits))
     return (widen(x) + shift) - shift
+
+
+def shift_of(binade: Array, bits: int) -> Array:
+    """1.5 * 2^52 units of 2^(e - bits), from the bits of 2^e: int32 → float64."""
+    wide = lax.convert_element_type(binade, I64)
+    more = I64(BIAS + ((52 - bits) << 52) + (1 << 51))
+    return lax.bitcast_convert_type(lax.add(lax.shift_left(wide, I64(29)), more), F64)

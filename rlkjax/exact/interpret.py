@@ -43,9 +43,17 @@ class Rule(NamedTuple):
 
 
 Table = Mapping[str, Rule]
+LOOPS = frozenset(["scan", "while"])  # which, like calls, take what is known into their bodies
 
 
 def run(
+    ops: Any, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+) -> list[Any]:
+    """Evaluates a jaxpr, as `evaluate` does, to values of the executor."""
+    return [ops.value(x) for x in evaluate(ops, jaxpr, args, consts)]
+
+
+def evaluate(
     ops: Any, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
 ) -> list[Any]:
     """Evaluates a jaxpr.
@@ -57,7 +65,7 @@ def run(
       consts: values of the constants, if they are inputs as well and not those of the jaxpr.
 
     Returns:
-      One value for each output variable.
+      One value for each output variable, or what is known of it; see known.py.
 
     Raises:
       UnsupportedPrimitiveError: a primitive has no rule.
@@ -76,7 +84,7 @@ def run(
         value = np.asarray(atom.val, atom.aval.dtype)
         key = (str(value.dtype), value.tobytes())
         if value.ndim or key not in literals:
-            literals[key] = ops.literal(atom.val, atom.aval.dtype)
+            literals[key] = ops.constant(value)
         return literals[key]
 
     values.update(zip(opened.constvars, consts, strict=True))
@@ -87,16 +95,16 @@ def run(
         rule = lookup(ops, eqn)
         check_dtypes(ops, eqn)
         operands = [read(atom) for atom in eqn.invars]
-        if number in joins.done:
-            outs: Sequence[Any] = operands
+        known = None if number in joins.sums else ops.known(rule, eqn, operands)
+        if known is not None:
+            outs: Sequence[Any] = known
+        elif number in joins.done:
+            outs = operands
         else:
-            here = replace(
-                within(ops, eqn),
-                uses=tuple(reads.get(v, 0) for v in eqn.outvars),
-                joined=joins.calls.get(number, ()),
-                shared=joins.shared.get(number, ()),
-            )
-            here = here.over(joins.sums[number]) if number in joins.sums else here
+            if eqn.primitive.name not in compat.CALLS | LOOPS:
+                operands = [ops.value(x) for x in operands]
+            uses_of_results = tuple(reads.get(v, 0) for v in eqn.outvars)
+            here = joins.at(number, replace(within(ops, eqn), uses=uses_of_results))
             outs = rule.apply(here, eqn, operands)
             if rule.kind != "control":
                 outs = here.results(eqn, operands, outs)

@@ -10,6 +10,7 @@ What `named.accumulate` adds over microbatches is joined alike.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rlkjax.exact.roots import SCATTERS, SUMS, Place, Uses, over_devices
@@ -31,6 +32,12 @@ class Joins(NamedTuple):
     calls: Mapping[int, Axes]
     done: frozenset[int]
     shared: Mapping[int, tuple[bool, ...]]
+
+    def at(self, number: int, ops: Any) -> Any:
+        """The executor of one equation."""
+        calls, shared = self.calls.get(number, ()), self.shared.get(number, ())
+        here = replace(ops, joined=calls, shared=shared)
+        return here.over(self.sums[number]) if number in self.sums else here
 
 
 NONE = Joins({}, {}, frozenset(), {})

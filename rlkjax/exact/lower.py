@@ -16,6 +16,7 @@ from rlkjax.exact import (
     collective,
     contraction,
     inverse,
+    known,
     microbatches,
     pairs,
     passes,
@@ -24,8 +25,10 @@ from rlkjax.exact import (
     scatter,
     sharing,
 )
-from rlkjax.exact.interpret import Table
+from rlkjax.exact.constants import Constants
+from rlkjax.exact.interpret import Rule, Table
 from rlkjax.exact.joins import Axes
+from rlkjax.exact.known import Known
 from rlkjax.exact.rounding import Opaque, narrow, widen
 from rlkjax.exact.views import Views
 
@@ -74,6 +77,7 @@ class Lowering:
 
     Attributes:
       opaque: run-time scalars.
+      constants: known values as arrays; see known.py.
       table: rules by name of primitive.
       kept: names of functions that are not inlined.
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
@@ -88,6 +92,7 @@ class Lowering:
     """
 
     opaque: Opaque
+    constants: Constants
     table: Table
     kept: frozenset[str] = frozenset()
     grid: str = "output"
@@ -106,7 +111,15 @@ class Lowering:
 
     def inside(self) -> "Lowering":
         """The same executor for a body with a trace of its own, whose values nobody else sees."""
-        return replace(self, work={}, views=Views(), uses=(), joined=(), shared=())
+        return replace(
+            self,
+            work={},
+            constants=self.constants.inside(),
+            views=Views(),
+            uses=(),
+            joined=(),
+            shared=(),
+        )
 
     def others(self) -> collective.Others:
         """Who else has terms of a sum."""
@@ -132,7 +145,8 @@ class Lowering:
         """The body on every device."""
 
         def local(opaque: Opaque, values: Sequence[Array]) -> list[Array]:
-            return body(replace(self.inside(), opaque=opaque), values)
+            constants = Constants(opaque.nothing)
+            return body(replace(self.inside(), opaque=opaque, constants=constants), values)
 
         return collective.shard_map(local, params, args, self.opaque)
 
@@ -151,17 +165,22 @@ class Lowering:
         return x
 
     def literal(self, value: Any, dtype: Any) -> Array:
-        """A constant of the program; a float is hidden, or XLA would simplify with it."""
-        if np.ndim(value) == 0 and dtype == F32:
-            bits = np.asarray(value, np.float32).view(np.int32)
-            flushed = bits if bits & EXPONENT else bits & np.int32(SIGN)
-            return lax.bitcast_convert_type(lax.bitwise_or(self.opaque.nothing, flushed), F32)
-        return self.constant(jnp.asarray(value, dtype))
+        """A constant of a rule."""
+        return self.value(self.constant(np.asarray(value, dtype)))
 
-    def constant(self, value: Any) -> Array:
-        """An array that the program closes over."""
-        array = value if isinstance(value, jax.Array) else jnp.asarray(value)
-        return self.entry(array)
+    def constant(self, value: Any) -> Known | Array:
+        """A constant of the program."""
+        if isinstance(value, jax.core.Tracer) or not known.is_small(jax.typeof(value)):
+            return self.entry(value if isinstance(value, jax.Array) else jnp.asarray(value))
+        return Known(known.flushed(np.asarray(value)))
+
+    def known(self, rule: Rule, eqn: Any, operands: Sequence[Any]) -> list[Known] | None:
+        """The results of an equation that follow from constants."""
+        return None if self.devices else known.results(self.table, self.grid, rule, eqn, operands)
+
+    def value(self, x: Known | Array) -> Array:
+        """A value in the program."""
+        return self.constants.array(x) if isinstance(x, Known) else x
 
     def entry(self, x: Array) -> Array:
         """An input: its subnormal numbers become zeros, and XLA must not know its value."""
@@ -189,7 +208,7 @@ class Lowering:
     def mul(self, x: Array, y: Array) -> Array:
         """x * y; float32: nearest even. Adding the run-time zero keeps it out of an FMA."""
         product = lax.mul(x, y)
-        return product + self.opaque.zero if product.dtype == F32 else product
+        return lax.add(product, self.opaque.zero) if product.dtype == F32 else product
 
     def div(self, x: Array, y: Array) -> Array:
         """x / y; float32: nearest even."""
@@ -305,10 +324,11 @@ class Lowering:
             return fn(self, *args)
 
         def kept(*args: Any) -> list[Any]:
-            return fn(replace(self.inside(), joined=self.joined, shared=self.shared), *args)
+            inner = replace(self.inside(), joined=self.joined, shared=self.shared)
+            return [inner.value(x) for x in fn(inner, *args)]
 
         kept.__name__ = kept.__qualname__ = name
-        return jax.jit(kept)(*args)
+        return jax.jit(kept)(*map(self.value, args))
 
     def scan(
         self,

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +17,14 @@ Params = Mapping[str, Any]
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
 LOW = np.uint64(0xFFFFFFFF)
+
+
+def to_numpy(value: Any) -> Value:
+    """A JAX or NumPy array as NumPy; typed keys as uint64."""
+    if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        data = np.asarray(jax.random.key_data(value))
+        return joined(data[..., 0], data[..., 1])
+    return np.asarray(value)
 
 
 def threefry(key0: Value, key1: Value, x0: Value, x1: Value) -> tuple[Value, Value]:

@@ -20,7 +20,7 @@ from rlkjax.exact.errors import UnsupportedArgumentError
 from rlkjax.exact.interpret import Table, run
 from rlkjax.exact.joins import Axes
 from rlkjax.exact.microbatches import AXIS, refuse_nesting
-from rlkjax.exact.numpy_random import joined, words
+from rlkjax.exact.numpy_random import to_numpy, words
 from rlkjax.exact.numpy_sums import (
     DOT_BITS,
     LOWEST,
@@ -71,6 +71,13 @@ class Reference:
         """Results of an equation, which NumPy computes once anyway."""
         return outs
 
+    def known(self, rule: Any, eqn: Any, operands: Sequence[Value]) -> None:
+        """Nothing is computed ahead of time."""
+
+    def value(self, x: Value) -> Value:
+        """A value as it is."""
+        return x
+
     def over(self, devices: tuple[str, ...]) -> "Reference":
         """The same executor, whose sums go on over devices."""
         return replace(self, devices=devices)
@@ -115,11 +122,11 @@ class Reference:
         )
 
     def literal(self, value: Any, dtype: Any) -> Value:
-        """A constant of the program."""
+        """A constant of a rule."""
         return self.entry(np.asarray(value, dtype))
 
     def constant(self, value: Any) -> Value:
-        """An array that the program closes over."""
+        """A constant of the program."""
         return self.entry(to_numpy(value))
 
     def entry(self, x: Value) -> Value:
@@ -332,14 +339,6 @@ class Reference:
     ) -> list[Value]:
         """One of several branches; the index is clamped."""
         return branches[int(np.clip(int(index), 0, len(branches) - 1))](*args)
-
-
-def to_numpy(value: Any) -> Value:
-    """A JAX or NumPy array as NumPy; typed keys as uint64."""
-    if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        data = np.asarray(jax.random.key_data(value))
-        return joined(data[..., 0], data[..., 1])
-    return np.asarray(value)
 
 
 def reference(fn: Fn) -> Fn:

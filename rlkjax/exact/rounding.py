@@ -120,12 +120,12 @@ def narrow(x: Array, opaque: Opaque) -> Array:
     Without the added run-time zero, the pair float64 → float32 → float64 between two rules is
     deleted in some fusions and not in others.
     """
-    return lax.convert_element_type(x, F32) + opaque.zero
+    return lax.add(lax.convert_element_type(x, F32), opaque.zero)
 
 
 def narrow_sum(x: Array, opaque: Opaque) -> Array:
     """float64 → float32 as `narrow`, for a sum: a zero is +0, whatever its terms were."""
-    return lax.convert_element_type(x, F32) + lax.bitcast_convert_type(opaque.nothing, F32)
+    return lax.add(lax.convert_element_type(x, F32), lax.bitcast_convert_type(opaque.nothing, F32))
 
 
 def unary(name: str, x: Array, opaque: Opaque) -> Array:
@@ -165,10 +165,11 @@ def settled(x: Array, opaque: Opaque) -> Array:
     """x / 1, where the compiler does not know the 1.
 
     XLA computes a value once for all its uses only if its last operation counts as expensive, as a
-    division does. Sums and products, however many, are computed anew for each use.
+    division does. Sums and products, however many, are computed anew for each use. The 1 depends on
+    x, since a division by one number for all elements becomes a product.
     """
-    ones = (lax.bitcast_convert_type(x, I32) & opaque.nothing) | I32(ONE)
-    return lax.div(x, lax.bitcast_convert_type(ones, F32))
+    nothing = lax.bitwise_and(lax.bitcast_convert_type(x, I32), opaque.nothing)
+    return lax.div(x, lax.bitcast_convert_type(lax.bitwise_or(nothing, I32(ONE)), F32))
 
 
 def cut(x: Array, function: Function) -> Array:

@@ -15,6 +15,7 @@ from rlkjax.exact.arguments import (
     refuse_nesting,
     refuse_varying,
 )
+from rlkjax.exact.constants import Constants
 from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
 from rlkjax.exact.lower import Lowering, opaque_scalars
@@ -106,10 +107,11 @@ def emit(
       Values of its outputs.
     """
 
-    def program(consts: list[Array], leaves: list[Array]) -> list[Array]:
-        ops = Lowering(opaque_scalars(), TABLE, kept)
-        outs = run(ops, jaxpr, [ops.entry(v) for v in leaves], [ops.entry(v) for v in consts])
-        return [ops.exit(x) for x in outs]
+    def program(leaves: list[Array]) -> list[Array]:
+        opaque = opaque_scalars()
+        ops = Lowering(opaque, Constants(opaque.nothing), TABLE, kept)
+        closed = [ops.constant(c) for c in consts]
+        return [ops.exit(x) for x in run(ops, jaxpr, [ops.entry(v) for v in leaves], closed)]
 
     with jax.enable_x64(True):
-        return jax.jit(program)(list(consts), list(leaves))
+        return jax.jit(program)(list(leaves))

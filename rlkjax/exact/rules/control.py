@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlkjax.exact import compat
-from rlkjax.exact.interpret import Rule, composed, run
+from rlkjax.exact.interpret import Rule, composed, evaluate, run
 from rlkjax.exact.microbatches import AXIS, Accumulation, accumulation
 from rlkjax.exact.roots import GRID_MARK, Uses
 
@@ -13,12 +13,12 @@ from rlkjax.exact.roots import GRID_MARK, Uses
 def call(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """A call, evaluated in place; one that `named.dot` marked sets the grid inside."""
     if found := accumulation(eqn):
-        return accumulate(ops, found, args)
+        return accumulate(ops, found, [ops.value(x) for x in args])
     name = eqn.params.get("name", "")
     if GRID_MARK in name:
         ops = dataclasses.replace(ops, grid="contracted")
     body = compat.sub_jaxprs(eqn.params)[0]
-    return ops.call(name, lambda here, *values: run(here, body, values), args)
+    return ops.call(name, lambda here, *values: evaluate(here, body, values), args)
 
 
 def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[Any]:
@@ -47,7 +47,7 @@ def accumulate(ops: Any, found: Accumulation, args: Sequence[Any]) -> Sequence[A
 def scan(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """A loop of known length."""
     num_consts, num_carry = compat.scan_counts(eqn.params, len(args))
-    consts, rest = list(args[:num_consts]), list(args[num_consts:])
+    consts, rest = list(args[:num_consts]), [ops.value(x) for x in args[num_consts:]]
 
     def body(carry: list, x: list) -> tuple[list, list]:
         outs = run(ops.inside(), eqn.params["jaxpr"], [*consts, *carry, *x])
@@ -64,7 +64,7 @@ def while_loop(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return ops.while_loop(
         lambda carry: run(ops.inside(), eqn.params["cond_jaxpr"], [*cond_consts, *carry])[0],
         lambda carry: run(ops.inside(), eqn.params["body_jaxpr"], [*body_consts, *carry]),
-        args[start:],
+        [ops.value(x) for x in args[start:]],
     )
 
 

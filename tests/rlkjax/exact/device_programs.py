@@ -189,6 +189,38 @@ def collectives(mesh: Any, check: bool) -> Callable[..., Any]:
     return jax.shard_map(body, mesh=mesh, check_vma=check, **specs)
 
 
+def constant_sum() -> Array:
+    """A sum that no input changes."""
+    return jnp.sum(jnp.full((6,), 0.1))
+
+
+def constant_cells() -> Array:
+    """A scatter-add that no input changes."""
+    return jnp.zeros(2).at[1].add(jnp.full((), 0.7))
+
+
+# functions of a row that add what follows from constants alone
+CONSTANTS = {
+    "sum": lambda x: constant_sum(),
+    "two sums": lambda x: jnp.sum(x) + constant_sum(),
+    "dot": lambda x: jnp.full((6,), 0.1) @ jnp.full((6,), 0.3) + x[0],
+    "jit": lambda x: jax.jit(constant_sum)() + jnp.sum(x),
+    "checkpoint": lambda x: jax.checkpoint(lambda: constant_sum())(),
+    "cells": lambda x: constant_cells() + x,
+    "bias": lambda x: jax.grad(lambda w: jnp.sum((jnp.full((3, 2), 2.0) + w) * 0.1))(x),
+}
+
+
+def shared_constants(mesh: Any, check: bool) -> Callable[..., Any]:
+    """Each device adds its constants, and hands one on."""
+
+    def body(x: Array) -> Array:
+        sums = [lax.psum(fn(x[0]), "a") for fn in CONSTANTS.values()]
+        return sum(sums, x) + lax.ppermute(jnp.ones(2), "a", [(0, 0)])
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=check)
+
+
 def digest(tree: Any) -> str:
     """16 hexadecimal digits of SHA-256 over the bytes of every leaf."""
     data = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(tree))
@@ -229,6 +261,10 @@ def quick(count: int) -> Iterator[tuple[str, Any, Any]]:
     if count > 1:
         fn = collectives(mesh_of(2, count // 2), True)
         yield "collectives", exact(fn)(x, np.float32(1.0)), reference(fn)(x, np.float32(1.0))
+    x = wide(31, 16, 2)
+    for check in (True, False):
+        fn = shared_constants(mesh, check)
+        yield f"collectives_constants_{check}", exact(fn)(x), reference(fn)(x)
 
 
 def more(count: int) -> Iterator[tuple[str, Any, Any]]:
