@@ -87,7 +87,8 @@ def _options(name: str, any_code: bool) -> dict[str, bool]:
     """
     newer = "xla_cpu_use_fusion_emitters"
     older_will_do = any_code and name in PHYSICS and jax.default_backend() == "cpu"
-    return {newer: False} if older_will_do and xla_probe.is_known(newer) else {}
+    has_both = xla_probe.library() is not None and xla_probe.is_known(newer)
+    return {newer: False} if older_will_do and has_both else {}
 
 
 def _lower(stages: Stages, arguments: dict[str, tuple[Any, ...]]) -> dict[str, Lowered]:

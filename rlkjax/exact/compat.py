@@ -4,6 +4,7 @@
 two kinds and keeps records of trees instead of counts.
 """
 
+import contextlib
 import functools
 import inspect
 import traceback
@@ -13,6 +14,7 @@ from typing import Any
 
 import jax
 from jax._src import source_info_util
+from jax.extend.core import set_current_trace
 
 Array = jax.Array
 THREEFRY = "key<fry>"
@@ -39,6 +41,12 @@ NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, Val
 
 # the line that a message names shall be the user's
 source_info_util.register_exclusion(str(Path(__file__).parent))
+
+
+def in_trace_of(x: Any) -> contextlib.AbstractContextManager[Any]:
+    """Where operations are added to the trace of x; none is there under `jax.disable_jit`."""
+    traced = isinstance(x, jax.core.Tracer)
+    return set_current_trace(x._trace) if traced else contextlib.nullcontext()
 
 
 def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:

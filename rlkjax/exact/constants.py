@@ -1,14 +1,13 @@
-"""Known values in a program: arrays whose numbers the compiler cannot know."""
+"""Known values in a program; the compiler cannot know those that are float32."""
 
-import contextlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import set_current_trace
 
+from rlkjax.exact import compat
 from rlkjax.exact.known import Known
 from rlkjax.exact.rounding import F32, I32
 
@@ -16,10 +15,11 @@ Array = jax.Array
 
 
 class Constants:
-    """The known values that one trace of a program has asked for; each is made once.
+    """The known values that one trace of a program has asked for.
 
-    A number by itself, or an array of one number, is made where it is asked for. Other arrays are
-    made outside of all loops, or each turn would make them again.
+    A float32 number, and an array whose elements are all equal, is made where it is asked for, once
+    in each body. Other arrays of float32 are made once, outside of all loops, or each turn would
+    make them again. Integers and bools are literals.
     """
 
     def __init__(self, nothing: Array, outside: dict[Any, Array] | None = None) -> None:
@@ -43,7 +43,7 @@ class Constants:
             return self.uniform(first, x.shape)
         key = x.shape, bits.tobytes()
         if key not in self.outside:
-            with in_trace_of(self.nothing):
+            with compat.in_trace_of(self.nothing):
                 self.outside[key] = hidden_bits(bits, self.nothing)
         return self.outside[key]
 
@@ -57,12 +57,6 @@ class Constants:
                 else hidden_bits(number, self.nothing)
             )
         return self.here[bits, shape]
-
-
-def in_trace_of(x: Any) -> contextlib.AbstractContextManager[Any]:
-    """Where operations are added to the trace of x; none is there under `jax.disable_jit`."""
-    traced = isinstance(x, jax.core.Tracer)
-    return set_current_trace(x._trace) if traced else contextlib.nullcontext()
 
 
 def hidden_bits(bits: Any, nothing: Array) -> Array:

@@ -62,7 +62,7 @@ def evaluate(
       ops: the executor, which holds the table of rules.
       jaxpr: open or closed jaxpr.
       args: one value for each input variable.
-      consts: values of the constants, if they are inputs as well and not those of the jaxpr.
+      consts: values of the constants, if they are not those of the jaxpr.
 
     Returns:
       One value for each output variable, or what is known of it; see known.py.
@@ -75,7 +75,6 @@ def evaluate(
     if consts is None:
         consts = [ops.constant(c) for c in own]
     values: dict[Any, Any] = {}
-
     literals: dict[tuple[str, bytes], Any] = {}
 
     def read(atom: Any) -> Any:

@@ -1,14 +1,15 @@
 """What of a program is known while it is traced: values that follow from its constants alone.
 
 A compiler must not know the constants of a program, or it would compute with them in its own way.
-So they are computed with here, by the reference, whose bits are those of the definition: what
-depends on no input costs no operation in the compiled program.
+So they are computed with here, by the reference, whose bits are those of the definition. What has
+no operand to begin with, such as `iota`, is left to the compiler, and so is what follows from it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +35,11 @@ class Known:
 def flushed(x: NDArray[Any]) -> NDArray[Any]:
     """A constant without subnormal numbers."""
     return Reference({}).entry(x)
+
+
+def is_known(value: Any) -> bool:
+    """Whether the value of a constant is known: no input of a surrounding program, and small."""
+    return not isinstance(value, jax.core.Tracer) and is_small(jax.typeof(value))
 
 
 def is_small(aval: Any) -> bool:

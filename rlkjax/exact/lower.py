@@ -170,7 +170,7 @@ class Lowering:
 
     def constant(self, value: Any) -> Known | Array:
         """A constant of the program."""
-        if isinstance(value, jax.core.Tracer) or not known.is_small(jax.typeof(value)):
+        if not known.is_known(value):
             return self.entry(value if isinstance(value, jax.Array) else jnp.asarray(value))
         return Known(known.flushed(np.asarray(value)))
 

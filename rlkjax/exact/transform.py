@@ -18,6 +18,7 @@ from rlkjax.exact.arguments import (
 from rlkjax.exact.constants import Constants
 from rlkjax.exact.errors import UnsupportedDerivativeError
 from rlkjax.exact.interpret import run
+from rlkjax.exact.known import is_known
 from rlkjax.exact.lower import Lowering, opaque_scalars
 from rlkjax.exact.rules.table import TABLE
 from rlkjax.exact.settings import refuse_fast_math
@@ -107,11 +108,15 @@ def emit(
       Values of its outputs.
     """
 
-    def program(leaves: list[Array]) -> list[Array]:
+    def program(consts: list[Any], leaves: list[Array]) -> list[Array]:
         opaque = opaque_scalars()
         ops = Lowering(opaque, Constants(opaque.nothing), TABLE, kept)
-        closed = [ops.constant(c) for c in consts]
+        closed = [
+            ops.constant(known if x is None else x) for known, x in zip(small, consts, strict=True)
+        ]
         return [ops.exit(x) for x in run(ops, jaxpr, [ops.entry(v) for v in leaves], closed)]
 
+    small = [c if is_known(c) else None for c in consts]
+    others = [None if is_known(c) else c for c in consts]  # inputs: no literals of the program
     with jax.enable_x64(True):
-        return jax.jit(program)(list(leaves))
+        return jax.jit(program)(others, list(leaves))

@@ -1,8 +1,8 @@
 // From float32 to whole numbers of a grid's unit, and back with one rounding: grid.py,
 // contraction.py and rounding.py, in the same terms.
 //
-// e of a row: 2^e <= M < 2^(e+1), M its largest magnitude; -126 for zeros, 128 beside an infinity
-// or NaN. Its unit is 2^(e-23), so that it holds integers less than 2^24.
+// e of a row: 2^e <= M < 2^(e+1), M its largest magnitude; 128 beside an infinity or NaN; a row of
+// zeros has none. Its unit is 2^(e-23), so that it holds integers less than 2^24.
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,7 @@ struct Exponents {
 };
 
 // 1 / unit and unit, 2^(e - bits), of `count` rows with these peaks; behind the former, zeros that
-// fill up a vector. A row of zeros has 0 and 1, so that subnormal numbers become zeros, and no e.
+// fill up a vector. Of a row of zeros they are 0, which makes zeros of subnormal numbers, and 1.
 INLINE Exponents units_of(const int32_t* peaks, int64_t count, int bits, double* per_unit,
                           double* unit) {
   Exponents found{128, -126};

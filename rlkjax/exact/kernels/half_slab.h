@@ -17,7 +17,7 @@
 
 namespace rlkjax {
 
-constexpr int64_t kHalfTerms = (1 << 15) - 1;  // that two words hold, see to_words
+constexpr int64_t kHalfTerms = (1 << 15) - 1;  // that two words surely hold, see add_row
 
 // Whether sums of halves are those of the definition (finite numbers, no unit too small, not too
 // many terms) and take less time: of few terms, their ends take longer than what is saved.
@@ -105,6 +105,7 @@ TARGET_16 INLINE void hand_on(const Slab& slab, const Words& words) {
 
 static_assert(kHalfRow * sizeof(int32_t) <= kLeftRow * sizeof(double));
 static_assert(2 * kPairs * sizeof(__m512i) <= kPanel * kRowOfTerms * sizeof(double));
+static_assert(kLongBlock * kLane * sizeof(float) <= kPanel * kRowOfTerms * sizeof(double));
 
 // The same as add_terms, where `fits_halves`.
 TARGET_16 inline void add_terms_by_halves(const Product& product, const Slab& slab,
@@ -116,10 +117,9 @@ TARGET_16 inline void add_terms_by_halves(const Product& product, const Slab& sl
   int32_t* const above = reinterpret_cast<int32_t*>(scratch.left);
   __m512i* const columns = reinterpret_cast<__m512i*>(scratch.panel);
   float* const turned = reinterpret_cast<float*>(scratch.panel_rows);
-  constexpr int64_t kGroupRow = 3 * kGroup;
   const HalfRows rows = left.terms_last ? HalfRows{above, kHalfRow, 1, kPairs}
-                                        : HalfRows{above, 1, kGroupRow, kGroup};
-  const int64_t group = left.terms_last ? kGroup * kHalfRow : kGroupRow * kPairs;
+                                        : HalfRows{above, 1, 3 * kGroup, kGroup};
+  const int64_t group = left.terms_last ? kGroup * kHalfRow : kGroupSize;
   for (int64_t term = terms.first; term < terms.end; term += kLongBlock) {
     const Terms some{term, std::min(terms.end, term + kLongBlock)};
     const int64_t pairs = (some.end - some.first + 1) / 2;

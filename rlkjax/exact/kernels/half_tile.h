@@ -49,7 +49,7 @@ TARGET_16 void add_halves(const HalfRows& rows, const __m512i* columns, int64_t 
   }
 }
 
-// Some of the pairs of a tile: `first` and `last` of all, `last` only if they end the result.
+// Some of the pairs of a tile. `first`: nothing lies in `words` yet; `last`: the result is written.
 struct Stretch {
   int64_t from, to;
   bool first, last;

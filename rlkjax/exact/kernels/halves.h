@@ -7,8 +7,8 @@
 //   q q' = (2^24 - 2^12) high high' + 2^12 both both' + (1 - 2^12) low low',
 //
 // three products instead of four (Karatsuba and Ofman, 1962). Their sums are int32 without loss while
-// they are less than 2^31: 56 terms in any case, since |both| <= 6144, and as many as Cauchy and
-// Schwarz allow if the numbers are smaller.
+// they are less than 2^31: 56 terms in any case, since |both| <= 6143, and as many as Cauchy and
+// Schwarz allow if the numbers are smaller. Those of low halves always are: 256 times 2^22 is 2^30.
 #pragma once
 
 #if defined(__x86_64__)
@@ -35,7 +35,7 @@ constexpr int kLeastExponent = -102;  // half a unit is no less than 2^-126; 1 /
 
 #define INLINED_16 INLINED TARGET_16
 
-// High and low halves of 16 numbers of one term, each beside that of the next term.
+// High and low halves of 16 pairs of terms.
 struct Halves {
   __m512i high, low;
 };
@@ -115,7 +115,8 @@ TARGET_16 INLINE double total_of(__m512i sums) {
          _mm512_reduce_add_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(sums, 1)));
 }
 
-// Calls fn(p, halves of pair p) for up to 16 rows that lie side by side.
+// Calls fn(p, halves of pair p) for up to 16 rows that lie side by side; returns their norms. Masked
+// lanes may lie beyond the operand.
 template <typename Fn>
 TARGET_16 INLINE Norms each_pair(const float* x, int64_t stride, int64_t rows, int64_t terms,
                                  const double* per_unit, const Fn& fn) {
@@ -144,10 +145,11 @@ TARGET_16 INLINE Norms pack_halves(const float* x, int64_t stride, int64_t colum
                    });
 }
 
+constexpr int64_t kGroupSize = kGroup * 3 * kPairs;  // int32
+
 // Rows that lie side by side, in groups of 8: pair by pair, the 8 numbers of each kind.
 TARGET_16 INLINE Norms pack_half_groups(const Side& side, int64_t row, int64_t rows,
                                         const Terms& part, const double* per_unit, int32_t* out) {
-  constexpr int64_t kGroupSize = kGroup * 3 * kPairs;
   Norms norms;
   for (int64_t i = 0; i < rows; i += kLane, out += 2 * kGroupSize) {
     norms.include(each_pair(
@@ -166,7 +168,7 @@ TARGET_16 INLINE Norms pack_half_groups(const Side& side, int64_t row, int64_t r
 
 constexpr int64_t kHalfRow = 3 * kPairs + kLane;  // int32; a power of two would share cache sets
 
-// Rows whose terms lie side by side. Those from `rows` to a whole group are zeros.
+// Rows whose terms lie side by side.
 TARGET_16 INLINE Norms pack_half_rows(const Side& side, int64_t row, int64_t rows, const Terms& part,
                                       const double* per_unit, int32_t* out) {
   typedef int16_t Places __attribute__((vector_size(64)));
@@ -195,8 +197,8 @@ TARGET_16 INLINE Norms pack_half_rows(const Side& side, int64_t row, int64_t row
     }
     most.include(squares);
   }
-  for (int64_t i = rows; i % kGroup != 0; i++, out += kHalfRow) std::fill_n(out, kHalfRow, 0);
-  return {total_of(most.high), total_of(most.both)};  // no row has more than the most of each lane
+  // no row has more than the most of each lane, which 16 squares do not fill
+  return {total_of(most.high), total_of(most.both)};
 }
 
 }  // namespace rlkjax

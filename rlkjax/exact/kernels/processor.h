@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #if defined(__x86_64__)
+// 8 and 4: float64 in a vector; 16: the same 8, and products of 16-bit integers
 #define TARGET_16 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,fma")))
 #define TARGET_8 __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
 #define TARGET_4 __attribute__((target("avx2,fma")))

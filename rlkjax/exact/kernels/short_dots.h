@@ -115,7 +115,7 @@ struct Eight {
 
 template <int V>
 TARGET_8 INLINE Eight eight_of(const float* x, int64_t terms, int64_t count, double row_unit) {
-  const float* const later = x + 2 * kTogether * terms;  // what is read twice comes in meanwhile
+  const float* const later = x + 2 * kTogether * terms;  // fetches the columns after the next eight
   for (int64_t i = 0; i < kTogether * terms; i += 16) _mm_prefetch(later + i, _MM_HINT_T0);
   const __m512i peaks = short_peaks<V>(x, terms, count);
   const __mmask8 filled = _mm512_cmpge_epi64_mask(peaks, _mm512_set1_epi64(kLowest));

@@ -19,7 +19,7 @@ namespace rlkjax {
 constexpr int64_t kSlabRows = 128, kSlabColumns = Words::kStride;
 constexpr int64_t kPanel = 24;  // columns of the widest tile
 constexpr int64_t kAligned = 8;  // numbers in a cache line
-constexpr int64_t kLeftRow = 200;  // room for a packed row
+constexpr int64_t kLeftRow = 200;  // room for a packed row: one of halves takes most, see halves.h
 
 // left [rows, terms] times right [columns, terms], transposed: result [rows, columns].
 struct Product {

@@ -149,11 +149,12 @@ def test_the_largest_integers_are_added_without_loss(rows, columns, terms):
         same(by_kernel(lhs.T.copy(), rhs.T.copy(), (((0,), (1,)), ((), ())), lanes), want)
 
 
-# 4095 * 2^12 + 2047 and 4096 * 2^12 - 1: the largest sum of two halves, and the largest half.
-# Beside 2^23 + 800 a sum of squares is more than an int32 can be, where that of the others is not.
+# -4095 * 2^12 - 2048, 4095 * 2^12 + 2047 and 4096 * 2^12 - 1: the largest sums of two halves, and
+# the largest half. 2^23 + 800: its sum of squares fits an int32, that of the other does not.
 @built
 @pytest.mark.parametrize(
-    "number, other", [(16775167, 16775167), (16777215, 16777215), (16775167, 8389408)]
+    "number, other",
+    [(-16775168, -16775168), (16775167, 16775167), (16777215, 16777215), (16775167, 8389408)],
 )
 @pytest.mark.parametrize("terms", [56, 57, 58, 127, 128, 129, 256, 257, 600])
 def test_the_largest_halves_are_added_without_loss(number, other, terms):
@@ -165,7 +166,7 @@ def test_the_largest_halves_are_added_without_loss(number, other, terms):
         lhs[i, 0, :n] = lhs[i, 1, terms - n :] = number
     rhs = np.full((len(counts), terms, 20), other, np.float32)
     rhs[:, :, 1::2] *= -1
-    sums = np.array(counts)[:, None, None] * np.sign(rhs[:, :2]).astype(int) * number * other
+    sums = np.array(counts)[:, None, None] * np.sign(rhs[:, :2]).astype(int) * number * abs(other)
     want = np.float32([float(Fraction(int(x))) for x in sums.ravel()]).reshape(sums.shape)
     for lanes in LANES:
         same(by_kernel(lhs, rhs, (((2,), (1,)), ((0,), (0,))), lanes), want)

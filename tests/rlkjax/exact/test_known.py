@@ -81,7 +81,7 @@ def test_edge_values_among_constants(op):
 
 
 def operations(fn, *args) -> list[str]:
-    """The operations of the lowered program of `exact(fn)`, but for those that hide constants."""
+    """The operations on float64 of the lowered program of `exact(fn)`."""
     text = jax.jit(exact(fn)).lower(*args).as_text()
     return re.findall(r"stablehlo\.(\w+) .*xf64", text)
 
