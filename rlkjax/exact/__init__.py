@@ -5,7 +5,8 @@ certificate.py  certify(fn, *args): what a program's bits can depend on
 reference.py    reference(fn): the same program in NumPy, one operation after the other
 named.py        operations called by name: dot(..., grid=...)
 interpret.py    walks a jaxpr with the rules; rules/ is the table
-lower.py        the executor in JAX; known.py, constants.py: what it computes while it traces
+lower.py        the executor in JAX
+known.py        what is computed while a program is traced; constants.py: as arrays of the program
 rounding.py     correctly rounded functions; fixes.py, elementary.py, inverse.py, error_function.py,
                 pairs.py hold their parts
 grid.py         what numbers are rounded to before they are added
