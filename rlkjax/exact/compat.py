@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 from jax._src import source_info_util
-from jax.extend.core import set_current_trace
+from jax.extend.core import set_current_trace, take_current_trace
 
 Array = jax.Array
 THREEFRY = "key<fry>"
@@ -47,6 +47,12 @@ def in_trace_of(x: Any) -> contextlib.AbstractContextManager[Any]:
     """Where operations are added to the trace of x; none is there under `jax.disable_jit`."""
     traced = isinstance(x, jax.core.Tracer)
     return set_current_trace(x._trace) if traced else contextlib.nullcontext()
+
+
+def is_outside(x: Any) -> bool:
+    """Whether x was made outside of the body that is being traced: before a loop, a branch."""
+    with take_current_trace() as here:
+        return isinstance(x, jax.core.Tracer) and x._trace is not here
 
 
 def traced(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[Any], Any]:

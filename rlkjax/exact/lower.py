@@ -30,6 +30,7 @@ from rlkjax.exact.interpret import Rule, Table
 from rlkjax.exact.joins import Axes
 from rlkjax.exact.known import Known
 from rlkjax.exact.rounding import Opaque, narrow, widen
+from rlkjax.exact.steady import Steady
 from rlkjax.exact.views import Views
 
 Array = jax.Array
@@ -83,6 +84,7 @@ class Lowering:
       grid: "output" or "contracted": the grid that `dot` uses; see named.py.
       work: id of a value -> the value, and its `sharing.work`, which is 0 if it is missing.
       views: how values came about that only moved others; see views.py.
+      steady: operands that loops do not change; see steady.py.
       uses: `sharing.uses` of the results of the equation at hand; empty: once each.
       joined: device axes that the sums behind the results of a call go on over; see joins.py.
       shared: which inputs of a call are the same in all microbatches; see joins.py.
@@ -98,6 +100,7 @@ class Lowering:
     grid: str = "output"
     work: dict[int, tuple[Array, int]] = field(default_factory=dict)
     views: Views = field(default_factory=Views)
+    steady: Steady = field(default_factory=Steady)
     uses: tuple[int, ...] = ()
     joined: Axes = ()
     shared: tuple[bool, ...] = ()
@@ -281,7 +284,7 @@ class Lowering:
             return collective.device_dot(lhs, rhs, dims, self.others(), self.opaque)
         if self.grid == "contracted":
             return contraction.contracted_grid_dot(lhs, rhs, dims, self.opaque)
-        return product.exact_dot(lhs, rhs, dims, self.views, self.opaque)
+        return product.exact_dot(lhs, rhs, dims, self.views, self.steady, self.opaque)
 
     def scatter_add(self, args: Sequence[Array], params: dict[str, Any]) -> Array:
         """scatter-add; float32: order-free."""

@@ -13,21 +13,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from rlkjax.exact import compat
 from rlkjax.exact.contraction import Dims, order_free_dot, product_shape
 from rlkjax.exact.few import few_products
 from rlkjax.exact.kernels import library
 from rlkjax.exact.kernels.primitive import LANES, is_placed, primitive
 from rlkjax.exact.rounding import F32, Opaque, flushed, one_nan
+from rlkjax.exact.steady import Steady
 from rlkjax.exact.views import View, Views
 
 Array = jax.Array
 
 LEAST = 128
 LEAST_TERMS = 16
+SHORT = 64  # terms of columns that short_dots.h takes together
 MOST_TERMS = 2**29
 
 
-def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) -> Array:
+def exact_dot(
+    lhs: Array, rhs: Array, dims: Dims, views: Views, steady: Steady, opaque: Opaque
+) -> Array:
     """dot_general as `contraction.order_free_dot` defines it.
 
     Args:
@@ -35,6 +40,7 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
       rhs: float32.
       dims: dimension numbers of `lax.dot_general`.
       views: of the operands; learns that the result is finished.
+      steady: operands that loops do not change.
       opaque: run-time scalars.
 
     Returns:
@@ -45,8 +51,38 @@ def exact_dot(lhs: Array, rhs: Array, dims: Dims, views: Views, opaque: Opaque) 
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
     left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
     right, *right_axes = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
+    left, left_done = columns_on_grid(left, *left_axes, right, steady, opaque)
+    right, right_done = columns_on_grid(right, *right_axes, left, steady, opaque)
     contract, batch = zip(left_axes, right_axes, strict=True)
-    return views.finished(product_p.bind(left, right, *opaque, dimension_numbers=(contract, batch)))
+    product = product_p.bind(
+        left,
+        right,
+        *opaque,
+        dimension_numbers=(contract, batch),
+        on_grid=left_done or right_done,
+    )
+    return views.finished(product)
+
+
+def columns_on_grid(
+    x: Array,
+    contract: Sequence[int],
+    batch: Sequence[int],
+    other: Array,
+    steady: Steady,
+    opaque: Opaque,
+) -> tuple[Array, bool]:
+    """One side of a product, on its grid if that is worth it.
+
+    That takes as long as the product of its columns and one row. So it is worth it outside of a
+    loop, and only for a kernel that has less to do then: short_dots.h.
+    """
+    terms, matrices = (math.prod(x.shape[a] for a in axes) for axes in (contract, batch))
+    beside_a_row = other.size == matrices * terms < x.size
+    side_by_side = max(contract) == x.ndim - 1 and terms <= SHORT
+    if not (beside_a_row and side_by_side and compat.is_outside(x)):
+        return x, False
+    return steady.on_grid(x, contract, opaque), True
 
 
 def where_it_lies(
@@ -87,8 +123,10 @@ def worth_a_kernel(lhs: Any, rhs: Any, dims: Dims) -> bool:
     return rows * columns * terms >= LEAST
 
 
-def portable(lhs: Array, rhs: Array, *opaque: Array, dimension_numbers: Dims) -> Array:
-    """The product in operations of XLA."""
+def portable(
+    lhs: Array, rhs: Array, *opaque: Array, dimension_numbers: Dims, on_grid: bool = False
+) -> Array:
+    """The product in operations of XLA; what is on its grid already changes nothing."""
     scalars = Opaque(*opaque)
     with jax.enable_x64(True):
         operands = flushed(lhs, scalars), flushed(rhs, scalars)
@@ -96,7 +134,13 @@ def portable(lhs: Array, rhs: Array, *opaque: Array, dimension_numbers: Dims) ->
 
 
 def by_kernel(
-    lhs: Array, rhs: Array, *_: Array, dimension_numbers: Dims, lanes: int = LANES, shares: int = 0
+    lhs: Array,
+    rhs: Array,
+    *_: Array,
+    dimension_numbers: Dims,
+    on_grid: bool = False,
+    lanes: int = LANES,
+    shares: int = 0,
 ) -> Array:
     """The product by the kernel.
 
@@ -104,6 +148,7 @@ def by_kernel(
       lhs: float32.
       rhs: float32.
       dimension_numbers: of `lax.dot_general`.
+      on_grid: whether the side that has columns beside one row of the other is on its grid.
       lanes: the most numbers in a vector; the processor may have fewer.
       shares: for how many threads the work is cut; 0: those that XLA has, if it is worth it.
 
@@ -119,6 +164,7 @@ def by_kernel(
         right,
         lhs_terms_last=left_last,
         rhs_terms_last=right_last,
+        on_grid=on_grid,
         lanes=np.int64(lanes),
         shares=np.int64(shares),
     )
@@ -143,13 +189,13 @@ def as_matrices(x: Array, contract: Sequence[int], batch: Sequence[int]) -> tupl
     return lax.reshape(lax.transpose(x, [a for axes in groups for a in axes]), sizes), last
 
 
-def shape_of(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims) -> tuple[int, ...]:
+def shape_of(lhs: Any, rhs: Any, *_: Any, dimension_numbers: Dims, **__: Any) -> tuple[int, ...]:
     """Shape of the product."""
     return product_shape(lhs, rhs, dimension_numbers)
 
 
 def batch_rule(
-    args: Sequence[Array], axes: Sequence[Any], *, dimension_numbers: Dims
+    args: Sequence[Array], axes: Sequence[Any], *, dimension_numbers: Dims, on_grid: bool
 ) -> tuple[Array, int]:
     """A mapped axis is one more batch axis if both operands have it, or else a free one."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
@@ -167,7 +213,7 @@ def batch_rule(
     elif mapped[1]:
         place = lhs.ndim - len(lhs_contract)
     dims = (lhs_contract, rhs_contract), (lhs_batch, rhs_batch)
-    return product_p.bind(lhs, rhs, *opaque, dimension_numbers=dims), place
+    return product_p.bind(lhs, rhs, *opaque, dimension_numbers=dims, on_grid=on_grid), place
 
 
 def moved_up(axes: Sequence[int]) -> tuple[int, ...]:

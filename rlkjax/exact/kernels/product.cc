@@ -136,13 +136,13 @@ void multiply_parts(Pool& pool, int64_t threads, const Product& product, const P
 
 ffi::Error multiply_all(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> lhs, ffi::Buffer<ffi::F32> rhs,
                         ffi::ResultBuffer<ffi::F32> result, bool lhs_terms_last,
-                        bool rhs_terms_last, int64_t lanes, int64_t shares) {
+                        bool rhs_terms_last, bool on_grid, int64_t lanes, int64_t shares) {
   const auto side = [](const ffi::Buffer<ffi::F32>& x, bool terms_last) {
     const auto sizes = x.dimensions();
     return Side{x.typed_data(), sizes[terms_last ? 1 : 2], sizes[terms_last ? 2 : 1], terms_last};
   };
-  const Product first =
-      turned({side(lhs, lhs_terms_last), side(rhs, rhs_terms_last), result->typed_data()});
+  const Product first = turned(
+      {side(lhs, lhs_terms_last), side(rhs, rhs_terms_last), result->typed_data(), on_grid});
   const int64_t batch = lhs.dimensions()[0];
   if (first.left.terms == 0) std::fill_n(result->typed_data(), result->element_count(), 0.0f);
   if (first.left.terms == 0 || result->element_count() == 0) return ffi::Error::Success();
@@ -170,5 +170,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(RlkjaxProduct, rlkjax::multiply_all,
                                   .Ret<ffi::Buffer<ffi::F32>>()
                                   .Attr<bool>("lhs_terms_last")
                                   .Attr<bool>("rhs_terms_last")
+                                  .Attr<bool>("on_grid")
                                   .Attr<int64_t>("lanes")
                                   .Attr<int64_t>("shares"));

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "dots.h"
@@ -80,11 +81,11 @@ TARGET_8 INLINE __m512i short_peaks(const float* x, int64_t terms, int64_t count
   return joined_peaks(most);
 }
 
-// Eight columns times the row, whose numbers are on its grid: sums in units, of even and odd terms.
-template <int V>
+// Eight columns times the row, whose numbers are on its grid: the sums of even and of odd terms.
+// put_on_grid: of the numbers of a column, as float64, and the column.
+template <int V, typename PutOnGrid>
 TARGET_8 INLINE void short_sums(const double* row, const float* x, int64_t terms, int64_t count,
-                                const double* per_unit, __m512d& even, __m512d& odd) {
-  const __m512d magic = _mm512_set1_pd(kMagic);
+                                const PutOnGrid& put_on_grid, __m512d& even, __m512d& odd) {
   const __mmask8 meant = first_lanes(terms - 8 * (V - 1));
   __m512d numbers[V], sums[kTogether];
 #pragma GCC unroll 8
@@ -92,17 +93,21 @@ TARGET_8 INLINE void short_sums(const double* row, const float* x, int64_t terms
 #pragma GCC unroll 8
   for (int c = 0; c < kTogether; c++) {
     const float* const at = column_of(x, terms, count, c);
-    const __m512d scale = _mm512_set1_pd(per_unit[c]);
     sums[c] = _mm512_setzero_pd();
 #pragma GCC unroll 8
     for (int k = 0; k < V; k++) {
       const __m256 some = k < V - 1 ? _mm256_loadu_ps(at + 8 * k)
                                     : _mm256_maskz_loadu_ps(meant, at + 8 * k);
-      const __m512d whole = _mm512_fmadd_pd(_mm512_cvtps_pd(some), scale, magic) - magic;
-      sums[c] = _mm512_fmadd_pd(whole, numbers[k], sums[c]);
+      sums[c] = _mm512_fmadd_pd(put_on_grid(_mm512_cvtps_pd(some), c), numbers[k], sums[c]);
     }
   }
   joined_sums(sums, even, odd);
+}
+
+// Fetches the columns after the next eight.
+TARGET_8 INLINE void fetch_later(const float* x, int64_t terms) {
+  const float* const later = x + 2 * kTogether * terms;
+  for (int64_t i = 0; i < kTogether * terms; i += 16) _mm_prefetch(later + i, _MM_HINT_T0);
 }
 
 // What is known of eight columns before their numbers are put on their grids.
@@ -115,8 +120,6 @@ struct Eight {
 
 template <int V>
 TARGET_8 INLINE Eight eight_of(const float* x, int64_t terms, int64_t count, double row_unit) {
-  const float* const later = x + 2 * kTogether * terms;  // fetches the columns after the next eight
-  for (int64_t i = 0; i < kTogether * terms; i += 16) _mm_prefetch(later + i, _MM_HINT_T0);
   const __m512i peaks = short_peaks<V>(x, terms, count);
   const __mmask8 filled = _mm512_cmpge_epi64_mask(peaks, _mm512_set1_epi64(kLowest));
   const __m512i e = _mm512_sub_epi64(_mm512_srli_epi64(peaks, 23), _mm512_set1_epi64(127));
@@ -141,21 +144,69 @@ struct ShortRow {
   bool finite;
 };
 
-// The columns of a slab. False if it has to be done otherwise.
+// Eight results that one rounding to float32 is left of, in the order of `joined` vectors.
+struct Results {
+  __m512d value;
+  bool ordinary;  // see grid.h
+};
+
+// False if they have to be found otherwise.
 template <int V>
+TARGET_8 INLINE bool results_of(const ShortRow& row, const float* x, int64_t terms, int64_t count,
+                                Results& results) {
+  const Eight eight = eight_of<V>(x, terms, count, row.unit);
+  if (eight.tiny) return false;
+  const __m512d magic = _mm512_set1_pd(kMagic);
+  __m512d even, odd;
+  short_sums<V>(row.numbers, x, terms, count, [&](__m512d numbers, int c) TARGET_8 INLINED {
+    return _mm512_fmadd_pd(numbers, _mm512_set1_pd(eight.per_unit[c]), magic) - magic;
+  }, even, odd);
+  results = {together<8>(even, odd) * eight.scale, row.finite && eight.ordinary};
+  return true;
+}
+
+// The same of columns that are on their grids. Their units are not known, nor needed: a float64
+// holds each of the two sums as it is.
+template <int V>
+TARGET_8 INLINE Results results_on_grid(const ShortRow& row, const float* x, int64_t terms,
+                                        int64_t count) {
+  __m512d even, odd;
+  short_sums<V>(row.numbers, x, terms, count,
+                [](__m512d numbers, int) TARGET_8 INLINED { return numbers; }, even, odd);
+  const __m512d sum = even + odd;
+  const __m512d value = (sum - sum == 0.0 ? to_odd<8>(even, odd) : sum) * row.unit;
+  const __m512d size = _mm512_abs_pd(value);
+  const __mmask8 some = _mm512_cmp_pd_mask(size, _mm512_setzero_pd(), _CMP_NEQ_UQ);
+  const __mmask8 small = _mm512_cmp_pd_mask(size, _mm512_set1_pd(0x1p-126), _CMP_LT_OQ);
+  const __mmask8 beyond = _mm512_cmp_pd_mask(size, _mm512_set1_pd(INFINITY), _CMP_NLT_UQ);
+  return {value, !(some & small) && !beyond};
+}
+
+// The columns of a slab. False if it has to be done otherwise.
+template <int V, bool OnGrid>
 TARGET_8 bool columns_of_dots(const ShortRow& row, const float* x, int64_t terms, int64_t columns,
                               float* result) {
   for (int64_t column = 0; column < columns; column += kTogether, x += kTogether * terms) {
     const int64_t count = std::min<int64_t>(kTogether, columns - column);
-    const Eight eight = eight_of<V>(x, terms, count, row.unit);
-    if (eight.tiny) return false;
-    __m512d even, odd;
-    short_sums<V>(row.numbers, x, terms, count, eight.per_unit, even, odd);
-    const __m512d value = _mm512_permutexvar_pd(in_order(), together<8>(even, odd) * eight.scale);
-    put<8>(value, row.finite && eight.ordinary, result + column, count);
+    fetch_later(x, terms);
+    Results results;
+    if constexpr (OnGrid)
+      results = results_on_grid<V>(row, x, terms, count);
+    else if (!results_of<V>(row, x, terms, count, results))
+      return false;
+    put<8>(_mm512_permutexvar_pd(in_order(), results.value), results.ordinary, result + column,
+           count);
   }
   return true;
 }
+
+// The same, by the number of vectors that hold a column.
+typedef bool (*Dots)(const ShortRow&, const float*, int64_t, int64_t, float*);
+template <bool OnGrid>
+constexpr Dots kDots[] = {columns_of_dots<1, OnGrid>, columns_of_dots<2, OnGrid>,
+                          columns_of_dots<3, OnGrid>, columns_of_dots<4, OnGrid>,
+                          columns_of_dots<5, OnGrid>, columns_of_dots<6, OnGrid>,
+                          columns_of_dots<7, OnGrid>, columns_of_dots<8, OnGrid>};
 
 // A slab of a product of one row and short columns. False if it has to be done otherwise.
 TARGET_8 inline bool short_dots(const Product& product, const Slab& slab, const Scratch& scratch) {
@@ -167,13 +218,10 @@ TARGET_8 inline bool short_dots(const Product& product, const Slab& slab, const 
   const Piece piece{product.left, 0, 1, 0, terms, tiny(range), false};
   pack_rows<8>(piece, 1, scratch.per_row_unit, scratch.left);
   std::fill_n(scratch.left + terms, 8, 0.0);
-  typedef bool (*Dots)(const ShortRow&, const float*, int64_t, int64_t, float*);
-  constexpr Dots kDots[] = {columns_of_dots<1>, columns_of_dots<2>, columns_of_dots<3>,
-                            columns_of_dots<4>, columns_of_dots<5>, columns_of_dots<6>,
-                            columns_of_dots<7>, columns_of_dots<8>};
   const ShortRow row{scratch.left, scratch.row_unit[0], range.most < 128};
-  return kDots[(terms - 1) / 8](row, product.right.at(slab.column, 0), terms, slab.columns,
-                                product.result + slab.column);
+  const int64_t last = (terms - 1) / 8;
+  return (product.on_grid ? kDots<true> : kDots<false>)[last](
+      row, product.right.at(slab.column, 0), terms, slab.columns, product.result + slab.column);
 }
 
 }  // namespace rlkjax

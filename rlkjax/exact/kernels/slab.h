@@ -25,6 +25,7 @@ constexpr int64_t kLeftRow = 200;  // room for a packed row: one of halves takes
 struct Product {
   Side left, right;
   float* result;
+  bool on_grid;  // whether columns beside one row are on their grids already
 };
 
 struct Slab {

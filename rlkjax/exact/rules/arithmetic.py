@@ -80,6 +80,12 @@ def moved(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return ops.move(eqn, args)
 
 
+def select(ops: Any, eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """select_n; between a value and itself it is that value."""
+    _, first, *others = args
+    return [first] if all(x is first for x in others) else ops.move(eqn, args)
+
+
 def rules() -> dict[str, Rule]:
     """The family's part of the table."""
     defined: dict[str, Callable[[Any, Any, Sequence[Any]], Sequence[Any]]] = {
@@ -96,8 +102,8 @@ def rules() -> dict[str, Rule]:
     table["add_any"] = binary("add")
     names = (
         "neg abs sign max min floor ceil round clamp is_finite eq ne lt le gt ge "
-        "and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz "
-        "select_n"
+        "and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz"
     )
+    table["select_n"] = Rule("moved", select)
     table["reduce_precision"] = Rule("moved", reduce_precision)
     return table | {name: Rule("moved", moved) for name in names.split()}

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 from rlkjax import kernels
 from rlkjax.errors import InputError, MachineError
-from rlkjax.exact import axis_sum, product
+from rlkjax.exact import axis_sum, product, steady
 from rlkjax.exact.kernels import library
 from rlkjax.exact.lower import opaque_scalars
 from rlkjax.exact.reference import reference
@@ -44,12 +44,14 @@ def numbers(rng, shape, edges=0.0, spread=7.0) -> np.ndarray:
     return np.where(rng.random(shape) < edges, rng.choice(EDGES, shape), found)
 
 
-def by_kernel(lhs, rhs, dims, lanes=product.LANES, shares=0) -> np.ndarray:
+def by_kernel(lhs, rhs, dims, lanes=product.LANES, shares=0, on_grid=False) -> np.ndarray:
     """The product by the kernel."""
-    call = jax.jit(
-        lambda a, b: product.by_kernel(a, b, dimension_numbers=dims, lanes=lanes, shares=shares)
-    )
-    return np.asarray(call(lhs, rhs))
+
+    def call(a, b):
+        how = {"lanes": lanes, "shares": shares, "on_grid": on_grid}
+        return product.by_kernel(a, b, dimension_numbers=dims, **how)
+
+    return np.asarray(jax.jit(call)(lhs, rhs))
 
 
 def by_xla(lhs, rhs, dims) -> np.ndarray:
@@ -60,6 +62,12 @@ def by_xla(lhs, rhs, dims) -> np.ndarray:
 
     with jax.enable_x64(True):
         return np.asarray(jax.jit(call)(lhs, rhs))
+
+
+def ready(x, axes) -> np.ndarray:
+    """An operand on its grid."""
+    with jax.enable_x64(True):
+        return np.asarray(jax.jit(lambda x: steady.rounded(x, axes, opaque_scalars()))(x))
 
 
 def same(got, want) -> None:
@@ -231,8 +239,10 @@ def test_many_small_matrices_times_vectors(terms):
         vectors = numbers(rng, (30, terms), edges, spread)
         dims = ((2,), (1,)), ((0,), (0,))
         want = by_xla(matrices, vectors, dims)
+        columns_ready = ready(matrices, (2,))
         for lanes in LANES:
             same(by_kernel(matrices, vectors, dims, lanes), want)
+            same(by_kernel(columns_ready, vectors, dims, lanes, on_grid=True), want)
 
 
 @built
@@ -339,7 +349,8 @@ def test_mapped_products_are_the_products(axes):
     dims = ((2,), (0,)), ((), ())
 
     def call(a, b):
-        return product.product_p.bind(a, b, *opaque_scalars(), dimension_numbers=dims)
+        how = {"dimension_numbers": dims, "on_grid": False}
+        return product.product_p.bind(a, b, *opaque_scalars(), **how)
 
     with jax.enable_x64(True):
         got = np.asarray(jax.jit(jax.vmap(call, in_axes=axes))(left, right))
