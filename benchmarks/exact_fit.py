@@ -1,7 +1,7 @@
 """Makes the polynomial coefficients of exact's functions: `python -m benchmarks.exact_fit`.
 
 Each polynomial interpolates its function at Chebyshev nodes with 60 digits, and its coefficients
-are then rounded to float64. Needs mpmath. Prints one tuple a line, as hexadecimal floats.
+are then rounded to float64. So does the fraction that stands for tanh. Needs mpmath.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,24 @@ def interpolate(fn: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf, terms
     rows = mp.matrix([[x**power for power in range(terms)] for x in nodes])
     values = mp.matrix([fn(x) for x in nodes])
     return list(mp.lu_solve(rows, values))
+
+
+def fraction(fn: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> tuple[list, list]:
+    """Two quadratics whose quotient is 1 at 0 and fn at 4 Chebyshev nodes of [low, high].
+
+    Args:
+      fn: function of one mpmath number.
+      low: left end.
+      high: right end.
+
+    Returns:
+      Coefficients of both, lowest first; the last one of the denominator is 1.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2
+    nodes = [middle + half * mp.cos(mp.pi * (2 * i + 1) / 8) for i in range(4)]
+    rows = mp.matrix([[x, x**2, -fn(x) * x, -fn(x) * x**2] for x in nodes])
+    above1, above2, below1, below2 = mp.lu_solve(rows, mp.matrix([fn(x) - 1 for x in nodes]))
+    return [1 / below2, above1 / below2, above2 / below2], [1 / below2, below1 / below2, mp.mpf(1)]
 
 
 def worst(fn: Callable[[mp.mpf], mp.mpf], coefficients: list[float], low: mp.mpf, high: mp.mpf):
@@ -86,15 +104,37 @@ def polynomials() -> dict[str, tuple[Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf,
     }
 
 
+def tangent() -> tuple[list[float], list[float], float]:
+    """tanh r = r ABOVE(z) / BELOW(z), z = r^2; and log2 of the largest relative error."""
+
+    def fn(z: mp.mpf) -> mp.mpf:
+        return mp.tanh(mp.sqrt(z)) / mp.sqrt(z)
+
+    end = (mp.log(2) / 4 * mp.mpf("1.0001")) ** 2
+    above, below = ([float(c) for c in side] for side in fraction(fn, mp.mpf(0), end))
+    points = [end * i / 500 for i in range(1, 501)]
+    errors = [mp.polyval(above[::-1], z) / mp.polyval(below[::-1], z) / fn(z) - 1 for z in points]
+    return above, below, float(mp.log(max(map(abs, errors)), 2))
+
+
+def show(name: str, coefficients: list[float]) -> None:
+    """Prints coefficients as Python has them."""
+    print(f"{name} = (")
+    for value in coefficients:
+        print(f"    {value!r},")
+    print(")")
+
+
 def main() -> None:
-    """Prints every polynomial and its largest error."""
+    """Prints every polynomial and its largest error, and the fraction."""
     for name, (fn, low, high, terms) in polynomials().items():
         coefficients = [float(c) for c in interpolate(fn, low, high, terms)]
         print(f"# largest error 2^{worst(fn, coefficients, low, high):.1f}")
-        print(f"{name} = (")
-        for value in coefficients:
-            print(f"    {value!r},")
-        print(")")
+        show(name, coefficients)
+    above, below, error = tangent()
+    print(f"# largest error of the fraction 2^{error:.1f}")
+    show("TANH_ABOVE", above)
+    show("TANH_BELOW", below)
 
 
 if __name__ == "__main__":

@@ -62,14 +62,8 @@ LOG = (
     0.07665855309105386,
     0.07308292712444311,
 )
-TANH = (
-    -0.3333333333333328,
-    0.13333333333212694,
-    -0.05396825349922673,
-    0.02186942178564989,
-    -0.008858934482427923,
-    0.003463892717465758,
-)
+TANH_ABOVE = (63.0152945042254, 7.001092410243336, 0.06664240774715367)
+TANH_BELOW = (63.0152945042254, 28.006190578318428, 1.0)
 SIN = (
     -0.16666666666666666,
     0.008333333333333316,
@@ -123,10 +117,10 @@ def expm1(x: Array, magic: Array) -> Array:
     return (scale - 1.0) + scale * w
 
 
-def power_and_tangent(shifted: Array, r: Array) -> tuple[Array, Array]:
-    """(2^k, t = tanh r) for |r| <= log(2) / 4; e^(k log 2 + 2 r) = 2^k (1 + t) / (1 - t)."""
+def tangent(r: Array) -> tuple[Array, Array]:
+    """(p, q) with p / q = tanh r, for |r| <= log(2) / 4; e^(2 r) = (q + p) / (q - p)."""
     z = r * r
-    return power_of_two(shifted), r * (1.0 + z * polynomial(TANH, z))
+    return r * polynomial(TANH_ABOVE, z), polynomial(TANH_BELOW, z)
 
 
 def tanh(x: Array, magic: Array) -> Array:
@@ -134,11 +128,12 @@ def tanh(x: Array, magic: Array) -> Array:
 
     One part of log 2 is enough: what its rounding moves in r is damped by 1 - tanh(x)^2.
     """
+    magic = magic + 1024.0  # so that one shift makes 2^(k + 1) of k
     shifted = x * (2.0 * LOG2_E) + magic
-    r = x - (shifted - magic) * HALF_LN2
-    scale, t = power_and_tangent(shifted, r)
-    below, above = 1.0 - scale, 1.0 + scale
-    return (above * t - below) / (above - below * t)
+    p, q = tangent(x - (shifted - magic) * HALF_LN2)
+    doubled = lax.bitcast_convert_type(lax.bitcast_convert_type(shifted, I64) << 52, F64)
+    below, above = 2.0 - doubled, 2.0 + doubled
+    return (above * p - below * q) / (above * q - below * p)
 
 
 def logistic(x: Array, magic: Array) -> Array:
@@ -151,8 +146,9 @@ def logistic(x: Array, magic: Array) -> Array:
     shifted = x * LOG2_E + magic
     k = shifted - magic
     r = 0.5 * ((x - k * LN2_HIGH) - k * LN2_LOW)
-    scale, t = power_and_tangent(shifted, r)
-    return (scale + scale * t) / ((scale + 1.0) + (scale - 1.0) * t)
+    p, q = tangent(r)
+    above, below = power_of_two(shifted) * (q + p), q - p
+    return above / (above + below)
 
 
 def log_parts(x: Array, magic: Array) -> tuple[Array, Array]:
