@@ -26,7 +26,7 @@ Array = jax.Array
 
 LEAST = 128
 LEAST_TERMS = 16
-SHORT = 64  # terms of columns that short_dots.h takes together
+SHORT = 64  # terms of the columns that short_dots.h takes together
 MOST_TERMS = 2**29
 
 
@@ -51,8 +51,8 @@ def exact_dot(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
     left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
     right, *right_axes = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
-    left, left_done = columns_on_grid(left, *left_axes, right, steady, opaque)
-    right, right_done = columns_on_grid(right, *right_axes, left, steady, opaque)
+    left, left_done = columns_on_grid(left, *left_axes, right, steady)
+    right, right_done = columns_on_grid(right, *right_axes, left, steady)
     contract, batch = zip(left_axes, right_axes, strict=True)
     product = product_p.bind(
         left,
@@ -65,24 +65,24 @@ def exact_dot(
 
 
 def columns_on_grid(
-    x: Array,
-    contract: Sequence[int],
-    batch: Sequence[int],
-    other: Array,
-    steady: Steady,
-    opaque: Opaque,
+    x: Array, contract: Sequence[int], batch: Sequence[int], other: Array, steady: Steady
 ) -> tuple[Array, bool]:
     """One side of a product, on its grid if that is worth it.
 
-    That takes as long as the product of its columns and one row. So it is worth it outside of a
-    loop, and only for a kernel that has less to do then: short_dots.h.
+    That takes as long as one or two products of its columns and a row. So it is worth it outside
+    of a loop, and only for a kernel that has less to do then: short_dots.h.
     """
     terms, matrices = (math.prod(x.shape[a] for a in axes) for axes in (contract, batch))
     beside_a_row = other.size == matrices * terms < x.size
-    side_by_side = max(contract) == x.ndim - 1 and terms <= SHORT
-    if not (beside_a_row and side_by_side and compat.is_outside(x)):
+    if not (beside_a_row and terms <= SHORT and lie_row_by_row(x, contract, batch)):
         return x, False
-    return steady.on_grid(x, contract, opaque), True
+    return (steady.on_grid(x, terms), True) if compat.is_outside(x) else (x, False)
+
+
+def lie_row_by_row(x: Array, contract: Sequence[int], batch: Sequence[int]) -> bool:
+    """Whether contracted axes come last, and batch axes first."""
+    last = range(x.ndim - len(contract), x.ndim)
+    return len(contract) > 0 and [*batch, *contract] == [*range(len(batch)), *last]
 
 
 def where_it_lies(

@@ -6,13 +6,16 @@ number of it stays what it is: a product has the bits it had, and its kernel has
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from rlkjax.exact import compat, grid
-from rlkjax.exact.contraction import DOT_BITS
-from rlkjax.exact.rounding import Opaque, flushed, narrow
+from rlkjax.exact import compat
+from rlkjax.exact.kernels.primitive import LANES, primitive
+from rlkjax.exact.rounding import F32
 
 Array = jax.Array
 
@@ -22,32 +25,56 @@ class Steady:
 
     def __init__(self) -> None:
         """Has none."""
-        self._made: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
+        self._made: dict[tuple[int, int], tuple[Array, Array]] = {}
 
-    def on_grid(self, x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
-        """An operand on its grid.
+    def on_grid(self, x: Array, terms: int) -> Array:
+        """An operand on its grid, for a product by the kernel.
 
         Args:
           x: float32, made outside of the body that is being traced.
-          axes: those that are contracted.
-          opaque: run-time scalars.
+          terms: numbers of a row; rows lie one after the other.
 
         Returns:
-          float32, without subnormal numbers; an infinity or NaN stays.
+          float32 of the same shape, that stands for x.
         """
-        key = id(x), tuple(axes)
+        key = id(x), terms
         if key not in self._made:
             with compat.in_trace_of(x):
-                self._made[key] = x, rounded(x, axes, opaque)
+                self._made[key] = x, on_grid_p.bind(x, terms=terms)
         return self._made[key][1]
 
 
-def rounded(x: Array, axes: Sequence[int], opaque: Opaque) -> Array:
-    """Each row along axes on its grid.
+def portable(x: Array, *, terms: int) -> Array:
+    """x itself: no product but the kernel's gains anything."""
+    return x
 
-    Beside an infinity the largest finite numbers would become infinite, and stay as they are: it
-    does not matter then what they are, if they are not zero.
+
+def by_kernel(x: Array, *, terms: int, lanes: int = LANES) -> Array:
+    """Rows on their grids, if the kernel for this processor gains by it.
+
+    Args:
+      x: float32.
+      terms: numbers of a row.
+      lanes: the most numbers in a vector; the processor may have fewer.
+
+    Returns:
+      float32 of the same shape, without subnormal numbers; an infinity or NaN stays.
     """
-    numbers = flushed(x, opaque)
-    done = narrow(grid.to_grid(numbers, grid.power(numbers, axes), DOT_BITS), opaque)
-    return jnp.where(jnp.isinf(done), numbers, done)
+    rows = jax.ShapeDtypeStruct((x.size // terms, terms), F32)
+    done = jax.ffi.ffi_call("rlkjax_on_grid", rows)(
+        lax.reshape(x, rows.shape), lanes=np.int64(lanes)
+    )
+    return lax.reshape(done, x.shape)
+
+
+def shape_of(x: Any, *, terms: int) -> Sequence[int]:
+    """Shape of the result."""
+    return tuple(x.shape)
+
+
+def batch_rule(args: Sequence[Array], axes: Sequence[Any], *, terms: int) -> tuple[Array, int]:
+    """A mapped axis is one of rows."""
+    return on_grid_p.bind(jnp.moveaxis(args[0], axes[0], 0), terms=terms), 0
+
+
+on_grid_p = primitive("exact_on_grid", shape_of, portable, by_kernel, batch_rule, operands=1)

@@ -18,6 +18,7 @@ short_dots.h   one row times columns of few terms, eight at a time
 lanes.h        which lanes of a vector are meant
 processor.h    which instructions there are
 product.cc     the product of matrices, as XLA calls it
+on_grid.cc     columns on their grids before a loop, as XLA calls it
 sum.cc         the sum along axes, as XLA calls it
 primitive.py   a kernel on CPUs, operations of XLA elsewhere
 library.py     built by `python -m rlkjax.kernels`; without it XLA does the work

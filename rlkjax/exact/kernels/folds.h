@@ -13,14 +13,15 @@ INLINE T larger(T a, T b) {
   return a > b ? a : b;
 }
 
-template <int W>
-INLINE int32_t largest(typename Vectors<W>::Bits bits) {
+// The largest of W integers.
+template <int W, typename Number>
+INLINE Number largest(typename VectorOf<W, Number>::Type numbers) {
   if constexpr (W > 2) {
-    typename Vectors<W / 2>::Bits halves[2];
-    std::memcpy(halves, &bits, sizeof bits);
-    return largest<W / 2>(larger(halves[0], halves[1]));
+    typename VectorOf<W / 2, Number>::Type halves[2];
+    std::memcpy(halves, &numbers, sizeof numbers);
+    return largest<W / 2, Number>(larger(halves[0], halves[1]));
   } else {
-    return bits[0] > bits[1] ? bits[0] : bits[1];
+    return larger(numbers[0], numbers[1]);
   }
 }
 
@@ -33,16 +34,10 @@ INLINE typename Vectors<W>::Integer sizes(typename Vectors<W>::Double numbers) {
 // The largest of these magnitudes, or NaN.
 template <int W>
 INLINE double largest_size(typename Vectors<W>::Integer sizes) {
-  if constexpr (W > 2) {
-    typename Vectors<W / 2>::Integer halves[2];
-    std::memcpy(halves, &sizes, sizeof sizes);
-    return largest_size<W / 2>(larger(halves[0], halves[1]));
-  } else {
-    const int64_t bits = sizes[0] > sizes[1] ? sizes[0] : sizes[1];
-    double size;
-    std::memcpy(&size, &bits, sizeof size);
-    return size;
-  }
+  const int64_t bits = largest<W, int64_t>(sizes);
+  double size;
+  std::memcpy(&size, &bits, sizeof size);
+  return size;
 }
 
 // The sums of the even and of the odd numbers of a vector.

@@ -52,7 +52,7 @@ INLINE int32_t peak(const float* x, int64_t terms) {
   const auto sizes = [=](int64_t k) { return load_before<Bits>(x + terms, x + k) & kMagnitude; };
   Bits most = sizes(std::max<int64_t>(terms - W, 0));
   for (int64_t k = 0; k + W < terms; k += W) most = larger<Bits>(most, sizes(k));
-  return largest<W>(most);
+  return largest<W, int32_t>(most);
 }
 
 // The same for V * W rows that lie side by side, term by term; only `count` of them are meant.
@@ -120,7 +120,7 @@ INLINE typename Vectors<W>::Double on_grid(typename Vectors<W>::Float x,
 }
 
 // Whether a half of a unit can be less than 2^-126.
-INLINE bool tiny(const Exponents& rows) { return rows.least - kBits - 1 < -126; }
+INLINE bool tiny(const Exponents& rows, int bits = kBits) { return rows.least - bits - 1 < -126; }
 
 // Whether whole numbers times the units of rows and columns are finite and, if not zero, no less
 // than 2^-126: then a conversion is all that is left to do.

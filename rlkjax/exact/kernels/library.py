@@ -24,7 +24,11 @@ from rlkjax.errors import InputError, MachineError
 HERE = Path(__file__).resolve().parent
 SOURCES = sorted([*HERE.glob("*.h"), *HERE.glob("*.cc")])
 VARIABLE = "RLKJAX_KERNELS"
-HANDLERS = {"rlkjax_product": "RlkjaxProduct", "rlkjax_sum": "RlkjaxSum"}
+HANDLERS = {
+    "rlkjax_product": "RlkjaxProduct",
+    "rlkjax_on_grid": "RlkjaxOnGrid",
+    "rlkjax_sum": "RlkjaxSum",
+}
 FLAGS = ("-std=c++17", "-O3", "-fno-fast-math", "-fPIC", "-shared", "-Wall", "-Wextra")
 QUIET = ("-Wno-psabi", "-Wno-unknown-pragmas")  # no vector crosses a call; Clang knows one of two
 

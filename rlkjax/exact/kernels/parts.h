@@ -43,7 +43,7 @@ INLINE void peaks_of_part(const Product& product, const Parts& parts, int64_t pa
 
 // The ranges of a slab, from the peaks of all parts.
 INLINE Ranges ranges_of_parts(const Product& product, const Slab& slab, const Parts& parts,
-                            const Scratch& scratch) {
+                              const Scratch& scratch) {
   std::fill_n(scratch.row_peaks, slab.rows, 0);
   std::fill_n(scratch.column_peaks, slab.columns, 0);
   for (int64_t part = 0; part < parts.count; part++) {

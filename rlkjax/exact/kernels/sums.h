@@ -63,7 +63,7 @@ INLINE void sum_rows(const Side& side, int64_t row, int64_t count, float* result
   double per_unit[kSumRows], unit[kSumRows], sums[kSumRows], high[kSumRows], low[kSumRows];
   peaks_of<W>(side, row, count, {0, side.terms}, peaks);
   const Exponents range = units_of(peaks, count, kSumBits, per_unit, unit);
-  const bool tiny = range.least - kSumBits - 1 < -126;
+  const bool small = tiny(range, kSumBits);
   const bool ordinary = range.least - kSumBits >= -126 && range.most < 128;
   std::fill_n(high, kSumRows, 0.0);
   std::fill_n(low, kSumRows, 0.0);
@@ -72,11 +72,11 @@ INLINE void sum_rows(const Side& side, int64_t row, int64_t count, float* result
     int64_t i = 0;
     if (side.terms_last)
       for (; i < count; i++)
-        sums[i] = sum_of_row<W>(side, row + i, term, last, per_unit[i], tiny);
+        sums[i] = sum_of_row<W>(side, row + i, term, last, per_unit[i], small);
     for (; count - i >= V * W; i += V * W)
-      sums_across<W, V>(side, row + i, V * W, term, last, per_unit + i, tiny, sums + i);
+      sums_across<W, V>(side, row + i, V * W, term, last, per_unit + i, small, sums + i);
     for (; i < count; i += W)
-      sums_across<W, 1>(side, row + i, count - i, term, last, per_unit + i, tiny, sums + i);
+      sums_across<W, 1>(side, row + i, count - i, term, last, per_unit + i, small, sums + i);
     for (int64_t j = 0; j < count; j++) {
       const double most = (sums[j] + kSplit) - kSplit;
       high[j] += most;

@@ -10,12 +10,17 @@
 
 namespace rlkjax {
 
+template <int W, typename Number>
+struct VectorOf {
+  typedef Number Type __attribute__((vector_size(W * sizeof(Number))));
+};
+
 template <int W>
 struct Vectors {
-  typedef double Double __attribute__((vector_size(W * 8)));
-  typedef int64_t Integer __attribute__((vector_size(W * 8)));
-  typedef float Float __attribute__((vector_size(W * 4)));
-  typedef int32_t Bits __attribute__((vector_size(W * 4)));
+  typedef typename VectorOf<W, double>::Type Double;
+  typedef typename VectorOf<W, int64_t>::Type Integer;
+  typedef typename VectorOf<W, float>::Type Float;
+  typedef typename VectorOf<W, int32_t>::Type Bits;
 };
 
 template <typename T>

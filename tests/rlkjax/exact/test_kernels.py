@@ -64,10 +64,9 @@ def by_xla(lhs, rhs, dims) -> np.ndarray:
         return np.asarray(jax.jit(call)(lhs, rhs))
 
 
-def ready(x, axes) -> np.ndarray:
-    """An operand on its grid."""
-    with jax.enable_x64(True):
-        return np.asarray(jax.jit(lambda x: steady.rounded(x, axes, opaque_scalars()))(x))
+def ready(x, lanes=product.LANES) -> np.ndarray:
+    """Rows along the last axis on their grids, by the kernel."""
+    return np.asarray(jax.jit(lambda x: steady.by_kernel(x, terms=x.shape[-1], lanes=lanes))(x))
 
 
 def same(got, want) -> None:
@@ -239,10 +238,42 @@ def test_many_small_matrices_times_vectors(terms):
         vectors = numbers(rng, (30, terms), edges, spread)
         dims = ((2,), (1,)), ((0,), (0,))
         want = by_xla(matrices, vectors, dims)
-        columns_ready = ready(matrices, (2,))
         for lanes in LANES:
             same(by_kernel(matrices, vectors, dims, lanes), want)
-            same(by_kernel(columns_ready, vectors, dims, lanes, on_grid=True), want)
+            same(by_kernel(ready(matrices, lanes), vectors, dims, lanes, on_grid=True), want)
+
+
+def rounded_rows(x) -> np.ndarray:
+    """Rows of finite numbers on their grids, by the definition."""
+    wide = np.where(np.abs(x) < 2.0**-126, 0, x).astype(np.float64)
+    unit = 2.0 ** (np.frexp(np.abs(wide).max(1, keepdims=True))[1] - 24)
+    return (np.rint(wide / unit) * unit).astype(np.float32)
+
+
+@built
+@pytest.mark.parametrize("terms", [1, 7, 8, 9, 24, 49, 63, 64])
+def test_rows_are_put_on_their_grids(terms):
+    rng = np.random.default_rng(terms)
+    for count, spread in itertools.product((1, 3, 8, 1029), (0.1, 3.0, 40.0)):
+        found = numbers(rng, (count, terms), spread=spread)
+        rows = np.where(np.isinf(found), np.float32(3.4028235e38), found)
+        rows[::5, ::3] = EDGES[rng.integers(0, 7, rows[::5, ::3].shape)]  # those that are finite
+        got = ready(rows)
+        same(got + 0.0, rounded_rows(rows) + np.float32(0.0))
+        same(ready(got), got)
+        odd = np.where(rng.random(rows.shape) < 0.1, np.float32(-np.inf), rows)
+        assert np.array_equal(np.isinf(ready(odd)), np.isinf(odd))
+        odd = np.where(rng.random(rows.shape) < 0.1, np.float32(np.nan), odd)
+        assert np.array_equal(np.isnan(ready(odd)), np.isnan(odd))
+
+
+@built
+def test_rows_stay_as_they_are_where_nothing_is_gained():
+    rows = numbers(np.random.default_rng(2), (30, 49))
+    same(ready(rows, 2), rows)
+    same(ready(rows, 4), rows)
+    same(ready(np.tile(rows, 2)), np.tile(rows, 2))
+    same(ready(np.zeros((0, 5), np.float32)), np.zeros((0, 5), np.float32))
 
 
 @built

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from rlkjax.exact import compat, steady
+from rlkjax.exact import compat
 from rlkjax.exact.kernels import library
-from rlkjax.exact.lower import opaque_scalars
 from rlkjax.exact.reference import reference
 from rlkjax.exact.transform import exact
 
@@ -26,12 +25,6 @@ def numbers(seed, *shape, spread=1.0, edges=0.0) -> np.ndarray:
     with np.errstate(over="ignore"):
         found = (rng.normal(size=shape) * np.exp(spread * rng.normal(size=shape))).astype("f4")
     return np.where(rng.random(shape) < edges, rng.choice(EDGES, shape), found)
-
-
-def rounded(x) -> np.ndarray:
-    """Rows along the last axis on their grids."""
-    with jax.enable_x64(True):
-        return np.asarray(jax.jit(lambda x: steady.rounded(x, (1,), opaque_scalars()))(x))
 
 
 def equations(fn, *args) -> list[tuple[tuple[str, ...], Any]]:
@@ -59,15 +52,9 @@ def products(fn, *args) -> list[tuple[tuple[str, ...], bool]]:
     ]
 
 
-def roundings(fn, matrix, *args) -> list[tuple[str, ...]]:
-    """What is around each conversion of a matrix to float64, by which it is put on its grid."""
-    return [
-        around
-        for around, eqn in equations(fn, matrix, *args)
-        if eqn.primitive.name == "convert_element_type"
-        and (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float32, np.float64)
-        and eqn.invars[0].aval.shape == matrix.shape
-    ]
+def roundings(fn, *args) -> list[tuple[str, ...]]:
+    """What is around each matrix that is put on its grid."""
+    return [around for around, eqn in equations(fn, *args) if eqn.primitive.name == "exact_on_grid"]
 
 
 def turns(matrix, vector):
@@ -209,14 +196,56 @@ def test_what_gains_nothing_is_left_alone(fn):
     assert found and not any(ready for _, ready in found)
 
 
-def test_what_is_on_its_grid_stays_as_it_is():
-    # the largest number of a row keeps its bits, so that the grid is the same again
-    for seed, spread in enumerate((0.1, 3.0, 30.0)):
-        once = rounded(numbers(seed, 500, 33, spread=spread, edges=0.05))
-        assert rounded(once).tobytes() == once.tobytes()
-    full = np.uint32(0x007FFFFF)  # the largest significand, of every exponent
-    exponents = np.arange(1, 255, dtype=np.uint32) << np.uint32(23)
-    rows = np.stack([exponents | full, exponents >> np.uint32(1) | full], 1).view(np.float32)
-    once = rounded(rows)
-    assert once[:, 0].tobytes() == rows[:, 0].tobytes()
-    assert rounded(once).tobytes() == once.tobytes()
+def outer(left, right):
+    return jnp.einsum("i,j->ij", left[0], right)
+
+
+def outer_in_a_loop(left, right):
+    return lax.fori_loop(0, 2, lambda _, v: jnp.tensordot(left, v, 0)[0, 0] + v, right)
+
+
+def gradient(matrix, vector):
+    return jax.grad(lambda m, v: jnp.sum(jnp.sin(m @ v)), (0, 1))(matrix, vector)
+
+
+def gradient_through_a_loop(matrix, vector):
+    return jax.grad(lambda m, v: jnp.sum(turns(m, v)[1]), (0, 1))(matrix, vector)
+
+
+def axes_apart(matrix, vector):
+    cube = jnp.reshape(matrix, (8, 24, 3))
+    pair = jnp.reshape(vector, (8, 3))
+
+    def step(p, _):
+        return jnp.reshape(jnp.einsum("abc,ac->b", cube, p), (8, 3)), None
+
+    return lax.scan(step, pair, None, length=3)[0]
+
+
+def batch_in_the_middle(matrix, vector):
+    cube = jnp.reshape(matrix, (6, 4, 24))
+
+    def step(v, _):
+        return v + jnp.sum(jnp.einsum("cbk,bk->bc", cube, jnp.stack([v] * 4)), (0, 1)), None
+
+    return lax.scan(step, vector, None, length=3)[0]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [outer, outer_in_a_loop, gradient, gradient_through_a_loop, axes_apart, batch_in_the_middle],
+)
+def test_other_products_have_the_bits_of_the_reference(fn):
+    args = numbers(6, 24, 24, spread=3.0), numbers(7, 24)
+    got, want = jax.jit(exact(fn))(*args), reference(fn)(*args)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_an_exported_program_puts_nothing_on_grids():
+    # it holds no kernel, and nothing else gains by it
+    args = numbers(1, 40, 40), numbers(2, 40)
+    exported = jax.export.export(jax.jit(exact(turns)))(*args)
+    assert "custom_call" not in exported.mlir_module()
+    for a, b in zip(exported.call(*args), reference(turns)(*args), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
