@@ -173,9 +173,11 @@ def main() -> None:
     programs = elementary() + accumulation() + learning()
     if options.brax:
         programs += brax([int(size) for size in options.sizes.split(",")])
-    for program in programs:
-        if options.only not in program.name:
-            continue
+    chosen = [program for program in programs if options.only in program.name]
+    if not chosen:
+        names = ", ".join(program.name for program in programs)
+        parser.error(f"--only {options.only}: want a part of one of these names: {names}")
+    for program in chosen:
         cost = measure(program, options.repeats)
         if options.json:
             print(json.dumps(cost._asdict()), flush=True)

@@ -50,7 +50,7 @@ def usable(bits: np.ndarray) -> np.ndarray:
     """Without subnormal numbers, which are flushed before any function sees them, and NaN."""
     exponent = bits & 0x7F800000
     subnormal = (exponent == 0) & ((bits & 0x007FFFFF) != 0)
-    return bits[~subnormal & ~((exponent == 0x7F800000) & ((bits & 0x007FFFFF) > 1))]
+    return bits[~subnormal & ~((exponent == 0x7F800000) & ((bits & 0x007FFFFF) > 0))]
 
 
 def wrong_inputs(name: str, every: int) -> tuple[int, list[tuple[int, int]]]:
@@ -125,6 +125,12 @@ def main() -> int:
     parser.add_argument("--state", type=Path, help="file that remembers finished functions")
     options = parser.parse_args()
     names = sorted(rounding.UNARY) if options.all else [n for n in options.only.split(",") if n]
+    unknown = [n for n in names if n not in rounding.UNARY]
+    if unknown or not names:
+        known = ", ".join(sorted(rounding.UNARY))
+        parser.error(
+            f"got {', '.join(unknown) or 'no function'}, want --all or --only with {known}"
+        )
     done = json.loads(options.state.read_text()) if options.state and options.state.exists() else {}
     failures = 0
     with jax.enable_x64(True):

@@ -118,7 +118,7 @@ class Lowering:
             self,
             work={},
             constants=self.constants.inside(),
-            views=Views(),
+            views=Views(self.views),
             uses=(),
             joined=(),
             shared=(),

@@ -20,10 +20,11 @@ class View(NamedTuple):
 
 
 class Views:
-    """The views that are known of the values of one trace."""
+    """The views that are known of the values of one trace, and of those around it."""
 
-    def __init__(self) -> None:
-        """Knows none."""
+    def __init__(self, around: "Views | None" = None) -> None:
+        """Knows none but those around."""
+        self._around = around
         self._found: dict[int, tuple[Array, View]] = {}
         self._finished: dict[int, Array] = {}
 
@@ -34,7 +35,7 @@ class Views:
 
     def is_finished(self, x: Array) -> bool:
         """Whether x is known to be a result as it is."""
-        return id(x) in self._finished
+        return id(x) in self._finished or bool(self._around and self._around.is_finished(x))
 
     def flushed(self, x: Array, source: Array) -> Array:
         """x, which is the source without its subnormal numbers."""
@@ -54,4 +55,6 @@ class Views:
 
     def of(self, x: Array) -> View:
         """The view of a value: of itself, if no other is known."""
-        return self._found.get(id(x), (x, View(x, tuple(range(x.ndim)))))[1]
+        if id(x) in self._found:
+            return self._found[id(x)][1]
+        return self._around.of(x) if self._around else View(x, tuple(range(x.ndim)))
