@@ -49,16 +49,15 @@ def exact_dot(
     if not has_kernel(lhs.aval, rhs.aval, dims):
         return order_free_dot(lhs, rhs, dims, opaque)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dims
-    left, *left_axes = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
-    right, *right_axes = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
-    left, left_done = columns_on_grid(left, *left_axes, right, steady)
-    right, right_done = columns_on_grid(right, *right_axes, left, steady)
-    contract, batch = zip(left_axes, right_axes, strict=True)
+    left, left_contract, left_batch = where_it_lies(views.of(lhs), lhs, lhs_contract, lhs_batch)
+    right, right_contract, right_batch = where_it_lies(views.of(rhs), rhs, rhs_contract, rhs_batch)
+    left, left_done = columns_on_grid(left, left_contract, left_batch, right, steady)
+    right, right_done = columns_on_grid(right, right_contract, right_batch, left, steady)
     product = product_p.bind(
         left,
         right,
         *opaque,
-        dimension_numbers=(contract, batch),
+        dimension_numbers=((left_contract, right_contract), (left_batch, right_batch)),
         on_grid=left_done or right_done,
     )
     return views.finished(product)
